@@ -177,7 +177,7 @@ def _part(block: Json) -> Part:
     """A block of content as a part. Raises LookupError, TypeError, AttributeError."""
     match block["type"]:
         case "text":
-            return text_part(_text(block, "text"))
+            return text_part(block["text"])
         case "image" | "audio" as kind:
             return Part(raw=_text(block, "data"), mediaType=_text(block, "mimeType"), filename=kind)
         case "resource_link":
@@ -185,21 +185,22 @@ def _part(block: Json) -> Part:
         case "resource":
             resource = block["resource"]
             name = _text(resource, "uri").rpartition("/")[2]
-            if "text" in resource:
-                return text_part(_text(resource, "text"))
+            if resource.get("text") is not None:
+                return text_part(resource["text"])
             return Part(raw=_text(resource, "blob"), filename=name, mediaType=_media_type(resource))
     return Part(data=block)
 
 
 def _media_type(block: Json) -> str:
-    return _text(block, "mimeType") if "mimeType" in block else ""
+    """ "" = it has none. Some servers send null for a field without a value."""
+    return "" if block.get("mimeType") is None else _text(block, "mimeType")
 
 
 def _text(block: Json, name: str) -> str:
-    """A field of a block. Raises KeyError, and TypeError if it is no text."""
+    """A field of a block. Raises KeyError, and TypeError if it is not a string."""
     value = block[name]
     if not isinstance(value, str):
-        raise TypeError(f"{name} is no text")
+        raise TypeError(f"{name} is not a string")
     return value
 
 

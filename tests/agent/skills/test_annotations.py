@@ -5,7 +5,7 @@ import sys
 from collections.abc import Awaitable
 from functools import partial, update_wrapper, wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import BaseModel
@@ -153,6 +153,18 @@ def test_an_alias_may_contain_itself(value: Any) -> None:
     tool, value = Skill(skill(tell)), {"a": {"b": 1}}
     assert tool.arguments({}, {"tree": value}) == {"tree": value}
     assert tool.input_schema["properties"]["tree"]
+
+
+def test_an_alias_may_be_called_as_its_description_or_a_choice() -> None:
+    def tell(city: Any, size: Any) -> None: ...
+
+    city, size = TypeAliasType("City", Annotated[str, "City"]), TypeAliasType("Size", Literal["Size", "S"])
+    tell.__annotations__ = {"city": city, "size": size | None}
+    tool = Skill(skill(tell))
+    question = tool.arguments({})
+    assert isinstance(question, AskArgument)
+    assert question.question == "Please tell me: City."
+    assert tool.arguments({"city": ["Oslo"], "size": ["Size"]}) == {"city": "Oslo", "size": "Size"}
 
 
 @pytest.mark.parametrize("hint", ["JsonValue", "JsonValue | None", "dict[str, JsonValue]"])

@@ -124,6 +124,7 @@ TOOL = {"name": "t", "inputSchema": {"type": "object", "properties": {"message":
     [
         ({"resultType": "complete", "content": [{"type": "text", "text": "hi"}]}, "hi"),
         ({"content": [{"type": "text", "text": "no type"}]}, "no type"),
+        ({"content": [{"type": "resource", "resource": {"uri": "a", "text": "hi", "blob": None}}]}, "hi"),
         ({"content": [{"type": "text", "text": 5}]}, None),
         ({"content": [{"type": "image", "data": 5, "mimeType": "image/png"}]}, None),
         ({"content": [{"type": "resource_link", "uri": {}, "name": "a"}]}, None),
@@ -154,6 +155,27 @@ async def test_what_another_server_may_answer(call: Json, shown: str | None) -> 
     else:
         parts = [part for artifact in last.get("artifacts", []) for part in artifact["parts"]]
         assert "".join(part["text"] for part in parts) == shown
+
+
+@pytest.mark.parametrize(
+    ("block", "part"),
+    [
+        (
+            {"type": "resource_link", "uri": "https://a.example/b", "name": "b"},
+            {"url": "https://a.example/b"},
+        ),
+        (
+            {"type": "resource", "resource": {"uri": "file:///b", "text": None, "blob": "QQ=="}},
+            {"raw": "QQ=="},
+        ),
+    ],
+)
+def test_a_field_without_a_value_may_be_null(block: Json, part: Json) -> None:
+    holder = block.get("resource", block)
+    for fields in ({}, {"mimeType": None}):
+        holder |= fields
+        [artifact] = task_of({"content": [block]}, {}, "c")["artifacts"]
+        assert artifact["parts"] == [{**part, "filename": "b", "mediaType": ""}]
 
 
 def test_a_text_beside_data_is_shown() -> None:

@@ -5,13 +5,12 @@ there even without quotes.
 """
 
 import inspect
-import re
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from functools import partial
 from types import SimpleNamespace, UnionType
-from typing import Annotated, Any, Self, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ForwardRef, Literal, Self, Union, get_args, get_origin, get_type_hints
 
 from typing_extensions import Format, get_annotations
 from typing_inspection.typing_objects import is_typealiastype
@@ -62,11 +61,20 @@ def return_hint(function: Callable[..., Any]) -> Any:
 
 
 def without_alias(hint: Any) -> Any:
-    """The type that a `type` alias (PEP 695) names; any other hint as it is, and an alias whose type names it
-    in a string, such as pydantic's JsonValue: only pydantic can resolve that."""
-    while is_typealiastype(hint) and not re.search(rf"'[^']*\b{hint.__name__}\b", repr(hint.__value__)):
+    """The type that a `type` alias (PEP 695) names; any other hint as it is, and an alias whose type has
+    names in strings, such as pydantic's JsonValue: only pydantic can resolve those."""
+    while is_typealiastype(hint) and not _has_strings(hint.__value__):
         hint = hint.__value__
     return hint
+
+
+def _has_strings(hint: Any) -> bool:
+    """Whether a hint names types in strings. Those of a Literal are values, and those in `Annotated` are
+    texts."""
+    if isinstance(hint, str | ForwardRef):
+        return True
+    arguments = () if get_origin(hint) is Literal else get_args(hint)
+    return any(map(_has_strings, arguments[:1] if get_origin(hint) is Annotated else arguments))
 
 
 def members_of(hint: Any) -> list[Any]:

@@ -2,8 +2,6 @@
 
 import copy
 import inspect
-import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, is_dataclass
@@ -11,7 +9,7 @@ from decimal import Decimal
 from enum import EnumType
 from functools import cached_property
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
@@ -20,10 +18,13 @@ from pydantic_core import core_schema, to_jsonable_python
 
 from a2a_lambda import strictjson
 from a2a_lambda.agent.skills.annotations import members_of, without_alias
-from a2a_lambda.errors import ConfigurationError, LimitExceeded, excerpt
+from a2a_lambda.errors import ConfigurationError, excerpt
 from a2a_lambda.protocol.alibaba_metadata import slot_text
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.tasks.head import CALL_BYTES
+
+if TYPE_CHECKING:
+    from a2a_lambda.agent.skills.size_limits import SizeLimits
 
 LIMIT_TEXTS = {
     "minimum": "at least {}",
@@ -49,16 +50,8 @@ mistakes."""
 JSON_ERRORS = (*TEXT_ERRORS, AttributeError, TypeError)
 """The same for JSON: a validator of the agent may expect a string."""
 
-MAX_CONTAINERS = 1_000_000
-"""Maximum number of lists and objects in the JSON of an argument. pydantic takes about 350 bytes for each."""
-
-MAX_HASHED_ELEMENTS = 5_000
-"""Maximum number of elements in an argument whose type has a set, or keys, whose hashes a client can choose.
-If all hashes are equal, the time grows with the square of their number."""
-
-JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)
-"""A string in JSON, or the rest of a text that does not close it. If the closing quote were required, each
-quote in such a text would begin a search to its end."""
+SHORT_CHARACTERS = 10_000
+"""Maximum length of an argument that needs no check of its size. Each element has two characters at least."""
 
 ERROR_TYPES = frozenset(get_args(core_schema.ErrorType)) - {"value_error", "assertion_error"}
 """Errors in pydantic's own words."""
@@ -153,18 +146,10 @@ class Parameter:
             return TypeAdapter(self.hint)
 
     @cached_property
-    def has_chosen_hashes(self) -> bool:
-        """Whether a client can choose the hashes of values in the argument's sets or keys."""
-        from a2a_lambda.agent.skills.core_schemas import has_chosen_hashes  # few arguments are so long
+    def size_limits(self) -> "SizeLimits":
+        from a2a_lambda.agent.skills.size_limits import SizeLimits  # few arguments are so long
 
-        return has_chosen_hashes(self._adapter.core_schema)
-
-    @cached_property
-    def has_json_texts(self) -> bool:
-        """Whether a text in the argument may be read as JSON."""
-        from a2a_lambda.agent.skills.core_schemas import has_json_texts
-
-        return has_json_texts(self._adapter.core_schema)
+        return SizeLimits(self._adapter.core_schema)
 
     @cached_property
     def _members(self) -> dict[str, Any]:
@@ -194,7 +179,7 @@ class Parameter:
             if self.is_seconds(text):
                 continue
             readers: list[tuple[Callable[[str], Any], tuple[type[Exception], ...]]] = [
-                (self._adapter.validate_strings, TEXT_ERRORS)
+                (self._read_string, TEXT_ERRORS)
             ]
             if not was_read_as_json:
                 readers.append((self._read_json, JSON_ERRORS))
@@ -211,30 +196,15 @@ class Parameter:
 
     def _read_json(self, text: str) -> Any:
         """Argument from JSON. Raises one of JSON_ERRORS, or LimitExceeded."""
-        # An element has two characters at least, as a list has.
-        is_long = len(text) > 2 * MAX_HASHED_ELEMENTS and self.has_chosen_hashes
-        if is_long and self._count(",", text) >= MAX_HASHED_ELEMENTS:
-            raise LimitExceeded(
-                f"The argument {self.name} may have at most {MAX_HASHED_ELEMENTS:,} elements."
-            )
-        if len(text) > 2 * MAX_CONTAINERS:
-            # The search for strings takes long in a text of megabytes, such as a file as base64.
-            has_many = self.has_json_texts or text.count("[") + text.count("{") > MAX_CONTAINERS
-            if has_many and self._count("[{", text) > MAX_CONTAINERS:
-                raise LimitExceeded(
-                    f"The argument {self.name} may have at most {MAX_CONTAINERS:,} lists and objects."
-                )
+        if len(text) > SHORT_CHARACTERS:
+            self.size_limits.check(self.name, text)
         return self._adapter.validate_json(text)
 
-    def _count(self, marks: str, text: str) -> int:
-        """How often a JSON text has marks outside of its strings; and in those that may be read as JSON."""
-        bare_text = JSON_STRING.sub("", text)
-        count = sum(map(bare_text.count, marks))
-        for string in JSON_STRING.finditer(text) if self.has_json_texts else ():
-            with suppress(ValueError):  # it is never closed
-                if (inner_text := json.loads(string[0], strict=False)).lstrip()[:1] in ("[", "{"):
-                    count += self._count(marks, inner_text)
-        return count
+    def _read_string(self, text: str) -> Any:
+        """Argument from a string. Raises one of TEXT_ERRORS, or LimitExceeded."""
+        if len(text) > SHORT_CHARACTERS:
+            self.size_limits.check_string(self.name, text)
+        return self._adapter.validate_strings(text)
 
     def is_seconds(self, text: str) -> bool:
         """Whether a string is a number, where a date or a time is wanted: pydantic would take "18" for
