@@ -116,8 +116,13 @@ def reason_in_log(stack: EmulatedStack, agent: str) -> str:
     """The last error of an agent in the log: the exception, and where the agent's code was, or else its
     text."""
     entries = logs.Log(stack.client("logs"), logs.groups_of(stack.resources)).read()
-    # An import that fails may have begun before any call.
-    errors = [entry for entry in entries if entry["agent"] in (agent, "") and entry["level"] == "ERROR"]
+    # An import that fails may have begun before any call. Its error names the agent's file.
+    errors = [
+        entry
+        for entry in entries
+        if entry["level"] == "ERROR"
+        and (entry["agent"] == agent or (not entry["agent"] and f"/{agent}/" in str(entry)))
+    ]
     if not errors:
         return "the log has no error of this agent"
     trace = errors[-1].get("trace", "")
@@ -125,8 +130,10 @@ def reason_in_log(stack: EmulatedStack, agent: str) -> str:
         return errors[-1]["message"]
     places = re.findall(r'File "[^"]*/(agents/[^"]+)", line (\d+)', trace)
     place = "".join(f"functions/{path}:{line}: " for path, line in places[-1:])
-    # The exception's own line: its text may have several.
-    lines = re.findall(r"^\w[\w.]*(?=:|$).*", trace, re.MULTILINE)
-    kind = lines[-1] if lines else errors[-1]["message"]
-    is_own_mistake = kind.partition(":")[0] in vars(builtins)
-    return place + kind + ("" if is_own_mistake else f" ({LIMITS})")
+    # The first line after the frames: more lines belong to its text. A group's exceptions are indented more.
+    _, *blocks = re.split(r"^(?:|  \+ Exception Group )Traceback .*$", trace, flags=re.MULTILINE)
+    line = re.search(r"^(?:  \| )?(\w[\w.]*(?:: .*)?)$", blocks[-1] if blocks else "", re.MULTILINE)
+    exception = line[1] if line else errors[-1]["message"]
+    kind = getattr(builtins, exception.partition(":")[0], OSError)
+    is_own_mistake = not (isinstance(kind, type) and issubclass(kind, OSError))
+    return place + exception + ("" if is_own_mistake else f" ({LIMITS})")

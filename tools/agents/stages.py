@@ -17,10 +17,11 @@ SAMCONFIG = Path("samconfig.toml")
 
 STACK_NAME = re.compile("[A-Za-z][A-Za-z0-9-]{0,127}")
 
-SAM_COMMAND = re.compile(
-    "global|init|validate|build|package|deploy|delete|logs|publish|traces|sync|docs|(local|list|remote|pipeline)_.+"
+SAM_COMMANDS = (
+    *("global", "init", "validate", "build", "package", "deploy", "delete", "logs", "publish", "traces"),
+    *("sync", "docs", "local_invoke", "local_start_api", "local_start_lambda", "remote_invoke"),
 )
-"""Tables of an environment.
+"""Tables of an environment, without some that no stage needs.
 Source: https://docs.aws.amazon.com/serverless-application-model/latest/developerguide/serverless-sam-cli-config.html"""
 
 SAM_DEPLOY_KEYS = (
@@ -35,7 +36,8 @@ SAM_DEPLOY_KEYS = (
 Source: https://docs.aws.amazon.com/serverless-application-model/latest/developerguide/sam-cli-command-reference-sam-deploy.html"""
 
 TYPO_RATIO = 0.8
-"""How like an option a key is that is a misspelling of it, not an option of a later SAM CLI; of at most 1."""
+"""How like a name a misspelling of it is, of at most 1. What is less like it may be another tool's, or a
+later SAM CLI's."""
 
 GITHUB_CHARACTERS = 30
 """Maximum length of a stack's name in templates/deploy-role.yaml."""
@@ -90,23 +92,30 @@ def faults_of_tables() -> Iterator[str]:
     for name, environment in environments.items():
         commands = environment if isinstance(environment, dict) else {}
         for command in commands:
-            place = f"{name}.{command}"
-            if not SAM_COMMAND.fullmatch(command):
-                yield f"{SAMCONFIG}: sam has no command for [{place}]: write [{name}.deploy.parameters]"
-                continue
-            for table in _table(commands, command):
-                if table != "parameters":
-                    yield f"{SAMCONFIG}: [{place}.{table}]: write [{place}.parameters]"
+            if right_command := _correction_of(command, SAM_COMMANDS):
+                yield f"{SAMCONFIG}: [{name}.{command}]: write [{name}.{right_command}.parameters]"
+        tables = _table(commands, "deploy")
+        for key, value in tables.items():
+            if isinstance(value, dict) and key != "parameters":
+                yield f"{SAMCONFIG}: [{name}.deploy.{key}]: write [{name}.deploy.parameters]"
+            elif not isinstance(value, dict):
+                yield f"{SAMCONFIG}: [{name}.deploy] has {key}: move it under [{name}.deploy.parameters]"
         parameters = _table(commands, "deploy", "parameters")
         for key in parameters:
-            options = get_close_matches(key, SAM_DEPLOY_KEYS, 1, TYPO_RATIO)
-            if options and key not in options:
-                yield f"{SAMCONFIG}: [{name}.deploy.parameters]: write {options[0]} instead of {key}"
+            if right_key := _correction_of(key, SAM_DEPLOY_KEYS):
+                yield f"{SAMCONFIG}: [{name}.deploy.parameters]: write {right_key} instead of {key}"
         if name not in ("default", *stages) and parameters:
-            yield _namelessness(name)
+            yield _advice_on_name(name)
 
 
-def _namelessness(stage: str) -> str:
+def _correction_of(word: str, names: Collection[str]) -> str:
+    """The name that a word misspells; "" if it is one of them, or like none."""
+    closest = get_close_matches(word, names, 1, TYPO_RATIO)
+    return "" if word in names or not closest else closest[0]
+
+
+def _advice_on_name(stage: str) -> str:
+    """What to write if a stage has no stack's name."""
     return (
         f'{SAMCONFIG}: stage {stage} has no stack_name: write stack_name = "a2a-{stage}" under'
         f" [{stage}.deploy.parameters]"
@@ -153,7 +162,7 @@ def stage_of(environ: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
             f'{SAMCONFIG} has no stage: write stack_name = "a2a-dev" under [dev.deploy.parameters]'
         )
     if name not in choices and isinstance(_environments_in(read_text(SAMCONFIG)).get(name), dict):
-        raise ConfigurationError(_namelessness(name))
+        raise ConfigurationError(_advice_on_name(name))
     if name not in choices:
         words = " or ".join(f"STAGE={shlex.quote(stage)}" for stage in choices)
         problem = f"{SAMCONFIG} has no stage {name!r}: write" if name else "name a stage:"

@@ -12,10 +12,14 @@ write it to the standard input. The value may be the ARN of a secret in Secrets 
 
 import getpass
 import io
+import logging
 import os
+import shutil
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import boto3
 from dotenv import set_key, unset_key
@@ -38,6 +42,7 @@ EFFECT = "Running functions may use the old value for five more minutes."
 
 @reports_errors
 def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) -> int:
+    logging.getLogger("dotenv").setLevel(logging.ERROR)  # a line that it cannot read stays as it is
     kind: ValueKind = "setting" if argv[1:] == ["setting"] else "secret"
     name, stack = environ.get("NAME", ""), environ.get("STACK", "")
     values: Parameters | EnvironmentFile = Parameters(kind, stack) if stack else EnvironmentFile(kind)
@@ -73,15 +78,18 @@ class EnvironmentFile:
     def set(self, name: str, value: str) -> None:
         read_variables(ENVIRONMENT_FILE)  # set_key would fail without naming the file
         ENVIRONMENT_FILE.touch(mode=0o600)
-        # A quote that is never closed takes in what follows, also the value that is to be set.
-        for line in parse_stream(io.StringIO(ENVIRONMENT_FILE.read_text("utf-8-sig"))):
-            if line.error:
-                raise ConfigurationError(
-                    f"{self.place}:{line.original.line}: this line is not NAME=value, or has a quote that is"
-                    " never closed: correct it"
-                )
         ENVIRONMENT_FILE.chmod(0o600)
-        set_key(ENVIRONMENT_FILE, variable_of(self._kind, name), value, follow_symlinks=True)
+        variable = variable_of(self._kind, name)
+        # A quote that is never closed may take in the new value, up to the quote before it.
+        with TemporaryDirectory() as folder:
+            copy = Path(shutil.copy(ENVIRONMENT_FILE, folder))
+            set_key(copy, variable, "a value")
+            if variable not in read_variables(copy):
+                raise ConfigurationError(
+                    f"{self.place}:{_line_of_open_quote()}: a quote is never closed: close it, or begin the"
+                    " line with #"
+                )
+        set_key(ENVIRONMENT_FILE, variable, value, follow_symlinks=True)
 
     def remove(self, name: str) -> None:
         """Raises ConfigurationError if it is not there."""
@@ -90,6 +98,15 @@ class EnvironmentFile:
             hint = did_you_mean(name, names)
             raise ConfigurationError(f"there is no {self._kind} {name!r} in {self.place}{hint}")
         unset_key(ENVIRONMENT_FILE, variable_of(self._kind, name), follow_symlinks=True)
+
+
+def _line_of_open_quote() -> int:
+    """Number of the first line of .env that the parser cannot read for its quote."""
+    for binding in parse_stream(io.StringIO(ENVIRONMENT_FILE.read_text("utf-8-sig"))):
+        text = binding.original.string
+        if binding.error and "'" in text:
+            return binding.original.line + text[: -len(text.lstrip())].count("\n")
+    return 1
 
 
 class Parameters:

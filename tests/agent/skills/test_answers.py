@@ -96,3 +96,35 @@ def test_a_validator_does_not_run_on_the_servers_loop(tmp_path: Path) -> None:
     assert asyncio.run(agent.run(parts=[{"data": {"line": "--size 3"}}])).text == "size 3"
     with pytest.raises(RuntimeError, match="skill hello ended with SystemExit"):
         asyncio.run(agent.run(parts=[{"data": {"line": "--size x"}}]))
+
+
+@pytest.mark.parametrize(
+    ("hint", "kind"),
+    [
+        ("list", 'a JSON list such as ["a", "b"]'),
+        ("dict", 'a JSON object such as {"a": "b"}'),
+        ("set[str]", 'a JSON list such as ["a", "b"]'),
+        ("list[float]", "a JSON list such as [1, 2]"),
+        ("list[bool]", "a JSON list such as [true, false]"),
+        ("dict[str, int]", 'a JSON object such as {"a": 1}'),
+        ("dict[str, bool]", 'a JSON object such as {"a": true}'),
+        ("list[date]", "a JSON list"),
+        ("list[list[int]]", "a JSON list"),
+        ("list[Literal['x', 'y']]", "a JSON list"),
+        ("tuple[int, date]", "a JSON list, at least 2 entries long and at most 2 entries long"),
+        ("Place", "a JSON object with city"),
+        ("list[Place]", "a JSON list"),
+    ],
+)
+def test_the_example_of_a_question_fits(tmp_path: Path, hint: str, kind: str) -> None:
+    code = (
+        "from datetime import date\nfrom typing import Literal\nfrom pydantic import BaseModel\n"
+        'class Place(BaseModel):\n    city: str\n    zip: str = ""\n'
+        f"@skill\ndef hello(x: {hint}): return 'it fits'"
+    )
+    agent = Agent.load(write(tmp_path, code))
+    question = asyncio.run(agent.run("hi"))
+    assert question.text == f"Please tell me: x. It must be {kind}."
+    _, _, example = kind.partition(" such as ")
+    if example:
+        assert asyncio.run(agent.run(example, after=question)).text == "it fits"

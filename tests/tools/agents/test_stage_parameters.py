@@ -42,6 +42,9 @@ def test_each_stage_with_a_fault_is_named(tmp_path: Path, monkeypatch: pytest.Mo
         for stage, words in overrides.items()
     )
     heavy = '[heavy.deploy.paramters]\nstack_name = "a-heavy"\n[light.deploi.parameters]\nstack_name = "b"\n'
+    heavy += (
+        '[flat.deploy]\nstack_name = "a-flat"\n[built.bulid.parameters]\ncached = true\n[tool.mine]\na = 1\n'
+    )
     heavy += '[nameless.deploy.parameters]\nregion = "eu-west-1"\n[default.build.parameters]\ncached = true\n'
     heavy += (
         '[dear.deploy.parameters]\nstack_name = "a-dear"\nparameter_overides = "LogDays=7"\nrole_arn = "x"\n'
@@ -57,7 +60,9 @@ def test_each_stage_with_a_fault_is_named(tmp_path: Path, monkeypatch: pytest.Mo
     assert network == "stage network: set both SubnetIds and SecurityGroupIds, or neither"
     assert tables == [
         "samconfig.toml: [heavy.deploy.paramters]: write [heavy.deploy.parameters]",
-        "samconfig.toml: sam has no command for [light.deploi]: write [light.deploy.parameters]",
+        "samconfig.toml: [light.deploi]: write [light.deploy.parameters]",
+        "samconfig.toml: [flat.deploy] has stack_name: move it under [flat.deploy.parameters]",
+        "samconfig.toml: [built.bulid]: write [built.build.parameters]",
         'samconfig.toml: stage nameless has no stack_name: write stack_name = "a2a-nameless" under'
         " [nameless.deploy.parameters]",
         "samconfig.toml: [dear.deploy.parameters]: write parameter_overrides instead of parameter_overides",

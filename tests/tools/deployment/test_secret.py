@@ -126,11 +126,21 @@ def test_a_line_without_a_value_sets_nothing(capsys: pytest.CaptureFixture[str])
 
 def test_a_quote_that_is_never_closed_is_named_and_nothing_is_set(capsys: pytest.CaptureFixture[str]) -> None:
     """It would take in the new value."""
-    text = "SECRET_A=1\nSECRET_B='abc\nSECRET_C=1\n"
+    text = "SECRET_A=1\nset -a\n\nSECRET_B='abc\nSECRET_C=1\n"
     ENVIRONMENT_FILE.write_text(text)
+    ENVIRONMENT_FILE.chmod(0o644)
     assert run("setting", "gpt", NAME="model") == 1
-    assert capsys.readouterr().err.startswith("error: .env:2: this line is not NAME=value, or has a quote")
+    assert capsys.readouterr().err.startswith("error: .env:4: a quote is never closed: close it, or begin")
     assert ENVIRONMENT_FILE.read_text() == text
+    assert ENVIRONMENT_FILE.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("line", ["set -a", 'SECRET_B="abc', "# it's a comment", "SECRET_B='a\nb'"])
+def test_other_lines_of_the_file_are_kept(line: str) -> None:
+    ENVIRONMENT_FILE.write_text(f"{line}\nSETTING_MODEL=old\n")
+    assert run("setting", "gpt", NAME="model") == 0
+    assert local().setting("model") == "gpt"
+    assert ENVIRONMENT_FILE.read_text().startswith(f"{line}\n")
 
 
 def test_a_variable_in_lower_case_is_none(capsys: pytest.CaptureFixture[str]) -> None:

@@ -62,8 +62,8 @@ DECIMAL_ERRORS = frozenset({"decimal_max_digits", "decimal_max_places", "decimal
 TYPE_TEXTS = {
     "integer": "a whole number",
     "number": "a number",
-    "array": 'a JSON list such as ["a", "b"]',
-    "object": 'a JSON object such as {"a": "b"}',
+    "array": "a JSON list",
+    "object": "a JSON object",
     "date": "a date such as 2026-12-24",
     "date-time": "a time such as 2026-12-24T18:00:00Z",
     "time": "a time such as 18:00:00",
@@ -74,6 +74,18 @@ TYPE_TEXTS = {
     "ipv6": "an IP address such as 2001:db8::1",
 }
 """What a value must be, by its type or format in JSON Schema."""
+
+EXAMPLES = {
+    ("array", "string"): '["a", "b"]',
+    ("array", "integer"): "[1, 2]",
+    ("array", "number"): "[1, 2]",
+    ("array", "boolean"): "[true, false]",
+    ("object", "string"): '{"a": "b"}',
+    ("object", "integer"): '{"a": 1}',
+    ("object", "number"): '{"a": 1}',
+    ("object", "boolean"): '{"a": true}',
+}
+"""Lists and objects, by their own type and that of their members."""
 
 
 @dataclass(frozen=True)
@@ -254,6 +266,21 @@ def text_of_limit(keyword: str, limit: Any) -> str:
     if keyword in ("minLength", "minItems") and limit == 1:
         return "not empty"
     return LIMIT_TEXTS[keyword].format(f"{limit:g}" if isinstance(limit, float) else limit)
+
+
+def text_of_type(schema: Mapping[str, Any]) -> str:
+    """What a value must be because of its type or format, such as "a JSON list such as [1, 2]"; "" if the
+    schema does not say."""
+    kind = schema.get("type", "")
+    text = TYPE_TEXTS.get(schema.get("format", "")) or TYPE_TEXTS.get(kind, "")
+    if "properties" in schema:
+        return f"{text} with {', '.join(schema.get('required') or schema['properties'])}"
+    member = schema.get("items", schema.get("additionalProperties", False))
+    if member in ({}, True):
+        member = {"type": "string"}
+    # Others, such as those of one format, or of a class, have no short example.
+    example = EXAMPLES.get((kind, member["type"])) if member and member.keys() == {"type"} else None
+    return f"{text} such as {example}" if example else text
 
 
 def values_of(schema: Mapping[str, Any]) -> Sequence[Json]:

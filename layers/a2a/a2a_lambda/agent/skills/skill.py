@@ -18,11 +18,11 @@ from a2a_lambda.agent.outputs import Ask, AskArgument
 from a2a_lambda.agent.skills.annotations import hints_of, members_of, signature
 from a2a_lambda.agent.skills.parameters import (
     LIMIT_TEXTS,
-    TYPE_TEXTS,
     OutputSchema,
     Parameter,
     ParameterSchema,
     text_of_limit,
+    text_of_type,
     values_of,
 )
 from a2a_lambda.agent.turn import Turn
@@ -290,11 +290,7 @@ class Skill:
         """What a parameter's value must be; "" if its schema does not say. has_type: with its type."""
         schema = self._property(name)
         words = " and ".join(text_of_limit(key, schema[key]) for key in LIMIT_TEXTS if key in schema)
-        kind = TYPE_TEXTS.get(schema.get("format", "")) or TYPE_TEXTS.get(schema.get("type", ""))
-        member = schema.get("items") or schema.get("additionalProperties")
-        if kind and isinstance(member, Mapping) and member.get("type") in ("integer", "number"):
-            kind = kind.replace('"a", "b"', "1, 2").replace('"a": "b"', '"a": 1')  # an example that fits
-        return ", ".join(filter(None, (kind if has_type else None, words)))
+        return ", ".join(filter(None, (text_of_type(schema) if has_type else "", words)))
 
     @cached_property
     def input_schema(self) -> dict[str, Any]:
