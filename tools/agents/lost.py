@@ -42,14 +42,14 @@ def _outputs_in(module: ast.Module) -> dict[str, str]:
     names: dict[str, str] = {}
     for node in ast.walk(module):
         match node:
-            case ast.ImportFrom(module="a2a_lambda"):
+            case ast.ImportFrom(module=str(path)) if path.partition(".")[0] == "a2a_lambda":
                 for alias in node.names:
                     originals = OUTPUTS if alias.name == "*" else OUTPUTS & {alias.name}
                     names |= {alias.asname or original: original for original in originals}
             case ast.Import():
                 for alias in node.names:
-                    if alias.name == "a2a_lambda":
-                        prefix = alias.asname or alias.name
+                    if alias.name.partition(".")[0] == "a2a_lambda":
+                        prefix = alias.asname or "a2a_lambda"
                         names |= {f"{prefix}.{original}": original for original in OUTPUTS}
     return names
 

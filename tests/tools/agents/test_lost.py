@@ -82,6 +82,20 @@ def helper():
     ]
 
 
+@pytest.mark.parametrize(
+    ("imports", "name"),
+    [
+        ("from a2a_lambda.agent.outputs import Ask as Q", "Q"),
+        ("import a2a_lambda.agent.outputs", "a2a_lambda.Ask"),
+        ("import a2a_lambda.agent.outputs as out", "out.Ask"),
+    ],
+)
+def test_an_output_may_be_imported_from_within_the_kit(tmp_path: Path, imports: str, name: str) -> None:
+    write(tmp_path, f"{imports}\n@skill\ndef hello(turn):\n    {name}('?')")
+    [sentence] = lost.find_lost(tmp_path, read_cards(tmp_path)[0])
+    assert "this Ask is discarded" in sentence
+
+
 def test_another_librarys_class_of_the_same_name_is_none_of_the_kits(tmp_path: Path) -> None:
     code = """import celery, click
 from celery.exceptions import Reject as Refusal

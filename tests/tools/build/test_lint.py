@@ -157,13 +157,20 @@ def test_a_fault_of_one_state_of_the_template_is_enough(
     """A stage's fault is named, too, even if an agent is wrong."""
     texts = iter([["without a rollout"], [], *([] for _ in lint.PLAIN_TEMPLATES)])
     monkeypatch.setattr(lint, "faults", lambda *_: next(texts))
-    monkeypatch.setattr(lint, "faults_of_stages", lambda **_: iter(["stage dev: no agent helo"]))
+    loads_agents: list[bool] = []
+
+    def faults_of_stages(*, with_agents: bool) -> list[str]:
+        loads_agents.append(with_agents)
+        return ["stage dev: no agent helo"]
+
+    monkeypatch.setattr(lint, "faults_of_stages", faults_of_stages)
     monkeypatch.setattr(check, "main", lambda _: agent_status)
     assert lint.main() == 1
     assert capsys.readouterr().err.splitlines() == [
         "stage dev: no agent helo",
         "template.yaml, translated: without a rollout",
     ]
+    assert loads_agents == [agent_status == 0], "an agent that is wrong is named once"
 
 
 def test_an_action_that_iam_does_not_have_is_named_with_one_that_is_meant() -> None:

@@ -125,7 +125,7 @@ def test_a_judge_that_raises_stops_nothing_else(evaluate: Eval, capsys: pytest.C
 
 
 def test_a_reply_is_no_markup_of_the_table(evaluate: Eval, capsys: pytest.CaptureFixture[str]) -> None:
-    cases = 'cases:\n  - { name: says, message: "[/INST] [red]x\\u0001", expect: { contains: bye } }\n'
+    cases = 'cases:\n  - { name: says, message: "[/INST] [red]x\\u0001\\ufffe", expect: { contains: bye } }\n'
     assert evaluate(cases) == 1
     assert "[/INST]" in capsys.readouterr().out
     ElementTree.parse(main.RESULTS / "junit.xml")

@@ -38,7 +38,8 @@ class Dispatcher:
 
     async def dispatch(self, head: Head) -> str:
         """Queue a turn for the worker, or start or wake its execution. Returns the execution's ARN, or ""
-        if it is not known. A turn of a request is not dispatched."""
+        if it is not known. A turn of a request is not dispatched, nor one whose place this process cannot
+        reach."""
         if head.place is Place.WORKER and self._queue is not None:
             await threads.run(self._queue.send, head.turn_reference)
         elif head.place is Place.EXECUTION and self._executions is not None:

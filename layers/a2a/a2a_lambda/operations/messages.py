@@ -181,7 +181,7 @@ class Messages:
             await store_push_config(self.store, call, request, turn_start)
         finally:
             # Of a Repeat, too: the first try may have failed before it could dispatch the turn.
-            if not isinstance(turn_start, Claim) and may_lack_dispatch(turn_start.head):
+            if may_lack_dispatch(turn_start.head):
                 await self._dispatcher.try_dispatch(turn_start.head)
         return turn_start
 
