@@ -36,6 +36,12 @@ ODD: list[Any] = [
     *("2026-01-01T00:00:00Z", "http://169.254.169.254/", "https://example.com/", "a" * 65, "%s{}", "\u2028"),
 ]
 
+NAMES = [
+    *("", "x", "kind", "type", "id", "taskId", "metadata", "role", "text", "data", "file", "bytes", "uri"),
+    *("raw", "url", "mime", "mimeType"),
+]
+"""Fields that a client adds: of no version, or of another one."""
+
 HEADERS: dict[str, list[str]] = {
     "A2A-Version": ["", "1.0", "1.0.1", "0.3", "0.2", "9.9", "x"],
     "Accept": ["*/*", "application/json", "text/event-stream", "application/a2a+json", ""],
@@ -138,9 +144,7 @@ def mutate(chance: random.Random, value: Any) -> Any:
             case 2:
                 del holder[place[-1]]
             case _ if isinstance(holder, dict):
-                holder[chance.choice(["", "x", "kind", "id", "taskId", "metadata"])] = copy.deepcopy(
-                    chance.choice(ODD)
-                )
+                holder[chance.choice(NAMES)] = copy.deepcopy(chance.choice(ODD))
     return result
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from a2a_lambda import strictjson
 from a2a_lambda.protocol.model import Json, TaskState, artifact_id, artifact_index, is_empty_end
 from a2a_lambda.protocol.requests import Recipient
-from a2a_lambda.wire import v0_1, v0_3, v1_0
+from a2a_lambda.wire import negotiation, v0_1, v0_3, v1_0
 from a2a_lambda.wire.interface import Wire
 from tests.wire import objects, v0_3_http_reader
 
@@ -22,6 +22,8 @@ WIRES: dict[str, Wire] = {
     "0.3 HTTP+JSON": v0_3_http_reader.WIRE,
     "1.0": v1_0.WIRE,
 }
+
+OF_OTHERS = ["kind", "type", "file", "bytes", "uri", "mime", "mimeType", "name", "content", "fileWithUri"]
 
 TOLD_IN_0_1 = sorted(set(TaskState) - {TaskState.REJECTED, TaskState.AUTH_REQUIRED})
 """States 0.1 has; the others it tells as their nearest."""
@@ -90,6 +92,19 @@ def test_an_empty_text_ends_a_text_and_nothing_else(version: str) -> None:
 
     assert frames([]) == []
     assert "lastChunk" in str(frames([{"text": ""}]))
+
+
+@pytest.mark.parametrize("wire", [wire for group in negotiation.DIALECTS.values() for wire in group])
+@given(part=objects.parts(strict=False), others=st.dictionaries(st.sampled_from(OF_OTHERS), objects.values))
+def test_a_part_may_have_what_other_versions_call_their_fields(wire: Wire, part: Json, others: Json) -> None:
+    """A client of one version wrote it, and each version shows it."""
+    message = {"messageId": "m", "role": "ROLE_USER", "parts": [part | others]}
+    artifact = {"artifactId": "a", "parts": [part | others]}
+    status = {"state": TaskState.COMPLETED, "message": message, "timestamp": "2026-01-01T00:00:00.000Z"}
+    task: Any = {"id": "t", "contextId": "c", "status": status, "history": [message], "artifacts": [artifact]}
+    update: Any = {"taskId": "t", "contextId": "c", "artifact": artifact, "append": False, "lastChunk": True}
+    strictjson.dumps(wire.results["get"].encode(task))
+    strictjson.dumps([*wire.encode_event({"artifactUpdate": update}, Recipient("owner"))])
 
 
 @pytest.mark.parametrize("version", ["0.3", "0.3 HTTP+JSON", "1.0"])

@@ -172,6 +172,7 @@ class View:
             for token in (child for block in markdown.parsed for child in block.children or ()):
                 if token.type == "softbreak":
                     token.type = "hardbreak"
+                token.content = printable(token.content)  # &#x202e; is a control character only now
             self._console.print(markdown)
 
 

@@ -8,7 +8,15 @@ from typing import Any
 
 import jsonschema
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from a2a_lambda.agent.card_file import VALUE_MISTAKES, UniqueKeyLoader, yaml_mistake
 from a2a_lambda.errors import ConfigurationError
@@ -34,8 +42,8 @@ class Expectation(Model):
     state: str = "completed"
     contains: list[str] = []
     matches: str | None = None
-    equals: Any = None
-    json_schema: dict[str, Any] | None = Field(default=None, alias="schema")
+    equals: JsonValue = None
+    json_schema: dict[str, JsonValue] | None = Field(default=None, alias="schema")
     skill: str | None = None
     seconds: float | None = Field(default=None, gt=0)
     judge: str | None = None
@@ -57,7 +65,7 @@ class Expectation(Model):
 
     @field_validator("json_schema")
     @classmethod
-    def _is_schema(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
+    def _is_schema(cls, value: dict[str, JsonValue] | None) -> dict[str, JsonValue] | None:
         try:
             jsonschema.Draft202012Validator.check_schema(value or {})
         except jsonschema.SchemaError as error:
@@ -146,10 +154,14 @@ def _mistakes(content: Any, error: ValidationError) -> list[str]:
             case = content["cases"][loc[1]]
             name = case.get("name", loc[1] + 1) if isinstance(case, dict) else loc[1] + 1
             loc[:2] = [f"case {name}"]
+        for field in {"equals", "schema"}.intersection(loc):  # pydantic adds the types of what is within
+            del loc[loc.index(field) + 1 :]
         place = ".".join(map(str, loc)) or "the file"
         text = f": {EVALS_MISTAKES.get(detail['type'], detail['msg'])}"
         if detail["type"] == "extra_forbidden":
             text = f" is not a field{did_you_mean(str(loc[-1]), CASE_FIELDS)}"
+        elif detail["type"] == "invalid-json-value":
+            text = f" has a value that JSON does not have: write {json.dumps(str(detail['input']))}"
         elif detail["type"] == "string_type" and "arguments" in loc:
             value = detail["input"]
             value = str(value) if isinstance(value, date) else json.dumps(value, default=str)

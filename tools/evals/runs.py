@@ -181,10 +181,12 @@ def find_problems(expect: Expectation, answer: Answer, seconds: float) -> list[s
     if expect.matches is not None and not re.search(expect.matches, answer.text):
         problems.append(f"the reply does not match {expect.matches}: {reply}")
     value = answer.data[0] if len(answer.data) == 1 else answer.data or _json_in(answer.text)
+    has_equals = "equals" in expect.model_fields_set  # which may be null
     if value is NO_JSON:
-        if expect.equals is not None or expect.json_schema is not None:
+        if has_equals or expect.json_schema is not None:
             problems.append(f"the reply is not JSON: {_short(answer.text)}")
-    elif expect.equals is not None and value != expect.equals:
+    elif has_equals and not jsonschema.Draft202012Validator({"const": expect.equals}).is_valid(value):
+        # In Python, true would be 1.
         problems.append(f"the data is {_short(str(value))}, not {_short(str(expect.equals))}")
     if expect.json_schema is not None and value is not NO_JSON:
         error = next(jsonschema.Draft202012Validator(expect.json_schema).iter_errors(value), None)

@@ -71,6 +71,12 @@ def test_an_answer_in_a_form_is_that_argument_and_no_other(mcp: Mcp, words: str)
     )
 
 
+def test_a_field_that_was_left_empty_is_asked_for_again(mcp: Mcp) -> None:
+    question = mcp.call("engrave", {"message": "please"})
+    again = mcp.call("engrave", {"message": "please"}, **answer(question, None))
+    assert form_of(again)[2] == form_of(question)[2]
+
+
 def test_an_answer_that_is_sent_again_gets_the_task_as_it_is_now(mcp: Mcp) -> None:
     """It has an Idempotency-Key. Without one, its state is of a question that was answered."""
     first = mcp.call("order", {"message": "please"})

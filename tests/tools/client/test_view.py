@@ -62,6 +62,12 @@ def test_a_deep_list_is_shown_to_its_last_level() -> None:
     assert "after it" in output
 
 
+def test_a_control_character_that_is_written_as_html_is_shown() -> None:
+    *_, end = shown("invoice&#x202e;fdp.exe and `raw`")
+    assert "\\u202efdp.exe" in end
+    assert "\u202e" not in end
+
+
 def test_spaces_and_joined_letters_are_no_control_characters() -> None:
     """Chinese, French, Persian and pictures need them."""
     text = "你好\u3000世界 1\u202f000\u00a0€ می\u200cخواهم 👨\u200d👧\r\nnext"

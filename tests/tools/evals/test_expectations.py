@@ -29,6 +29,12 @@ def answer_of(state: str, text: str, data: list[Json], skill: str = "") -> Answe
         ({}, answer_of("failed", "", []), "the state is failed, not completed"),
         ({"matches": r"\d+"}, answer_of("completed", "none", []), r"does not match \d+"),
         ({"equals": {"a": 1}}, answer_of("completed", "", [{"a": 2}]), "the data is {'a': 2}"),
+        ({"equals": None}, answer_of("completed", "", [{"a": 1}]), "the data is {'a': 1}, not None"),
+        (
+            {"equals": {"a": True}},
+            answer_of("completed", "", [{"a": 1}]),
+            "the data is {'a': 1}, not {'a': True}",
+        ),
         ({"equals": []}, answer_of("completed", "words", []), "the reply is not JSON: words"),
         ({"schema": {"type": "array"}}, answer_of("completed", "words", []), "the reply is not JSON: words"),
         ({"schema": {"required": ["b"]}}, answer_of("completed", "", [{}]), "'b' is a required property"),
@@ -46,6 +52,7 @@ def test_each_expectation(expect: dict[str, object], answer: Answer, problem: st
     [
         {"contains": "HELLO", "matches": "^h", "skill": "x", "seconds": 3},
         {"equals": {"a": 1}, "schema": {"required": ["a"]}},
+        {"equals": {"a": 1.0}},
     ],
 )
 def test_expectations_that_hold(expect: dict[str, object]) -> None:
@@ -70,6 +77,14 @@ def test_expectations_that_hold(expect: dict[str, object]) -> None:
         (
             "cases: [{ name: a, message: x, skill: s, arguments: { n: 2026-01-31 } }]",
             'must be a string: write "2026-01-31"',
+        ),
+        (
+            "cases: [{ name: a, message: x, expect: { equals: { days: [2026-01-31] } } }]",
+            'case a.expect.equals has a value that JSON does not have: write "2026-01-31"',
+        ),
+        (
+            "cases: [{ name: a, message: x, expect: { schema: { const: 2026-01-31 } } }]",
+            'case a.expect.schema has a value that JSON does not have: write "2026-01-31"',
         ),
         ("cases: [{ name: a, message: 5 }]", "case a.message: must be a string, or a list"),
         ("cases: [{ name: a, message: [5] }]", "case a.message.0: must be a string: put it in quotes"),

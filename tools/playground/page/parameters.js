@@ -5,6 +5,7 @@ import { isObject, objectsIn, textOfValue } from "./protocol.js";
 import { words } from "./words.js";
 
 const SCALARS = ["string", "integer", "number", "boolean"];
+const PICKER = "datetime-local"; // an input for a time, without an offset
 const COMPOSED = ["type", "anyOf", "oneOf", "allOf"]; // a property without them has values of any type
 
 /** JSON Schemas of the skills, by id. They are in the card's extensions. */
@@ -39,7 +40,7 @@ export function showParameters(fieldset, schema, slots = []) {
       field.append(help);
     }
     const value = slots.find((slot) => slot.name === name)?.value;
-    if (value !== undefined) input.value = textOfValue(value);
+    if (value !== undefined) input.value = input.type === PICKER ? localTime(textOfValue(value)) : textOfValue(value);
     fieldset.append(field);
     if (name === focused) input.focus();
   }
@@ -54,8 +55,11 @@ export function formSlots(fieldset) {
 /** The arguments of a form, as slots of an intent; throws with a sentence if one is not valid. */
 export function readSlots(fieldset) {
   const slots = formSlots(fieldset);
-  for (const { name, value } of slots) {
-    if (fieldset.querySelector(`[name="${CSS.escape(name)}"]`).dataset.type !== "json") continue;
+  for (const slot of slots) {
+    const { name, value } = slot;
+    const input = fieldset.querySelector(`[name="${CSS.escape(name)}"]`);
+    if (input.type === PICKER) slot.value = withOffset(value);
+    if (input.dataset.type !== "json") continue;
     try {
       JSON.parse(value);
     } catch {
@@ -63,6 +67,21 @@ export function readSlots(fieldset) {
     }
   }
   return slots;
+}
+
+/** The time of a picker as JSON Schema's date-time (RFC 3339), which has seconds and an offset. */
+function withOffset(time) {
+  const minutes = -new Date(time).getTimezoneOffset();
+  const digits = (number) => String(Math.abs(Math.trunc(number))).padStart(2, "0");
+  const seconds = time.length === "2026-12-24T18:00".length ? ":00" : "";
+  return `${time}${seconds}${minutes < 0 ? "-" : "+"}${digits(minutes / 60)}:${digits(minutes % 60)}`;
+}
+
+/** A date-time as a picker takes it; "" if the text is none. */
+function localTime(text) {
+  const time = new Date(text);
+  if (Number.isNaN(time.getTime())) return "";
+  return new Date(time.getTime() - time.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
 }
 
 function resolveReference(property, schema) {
@@ -96,7 +115,7 @@ function inputFor(property) {
     return area;
   }
   const input = document.createElement("input");
-  const dates = { date: "date", time: "time", "date-time": "datetime-local" };
+  const dates = { date: "date", time: "time", "date-time": PICKER };
   if (type === "integer" || type === "number") {
     input.type = "number";
     input.step = type === "integer" ? "1" : "any";

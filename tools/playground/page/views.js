@@ -96,10 +96,10 @@ function actionOf(name) {
 }
 
 function intentOf(turn) {
-  const intent = turn.message.metadata?.intentInfos?.[0];
+  const [intent] = objectsIn(turn.message.metadata?.intentInfos); // another client may have written it
   if (!intent) return null;
-  const values = (intent.slots ?? []).map((slot) => `${slot.name}=${slot.value}`).join(", ");
-  return make("span", { className: "chip", textContent: `${intent.intent}(${values})` });
+  const values = objectsIn(intent.slots).map((slot) => `${textOfValue(slot.name)}=${textOfValue(slot.value)}`).join(", ");
+  return make("span", { className: "chip", textContent: `${textOfValue(intent.intent)}(${values})` });
 }
 
 function replyOf(turn, isSource) {

@@ -208,7 +208,7 @@ def _encode_parts(parts: list[Json]) -> list[Json]:
     """Parts, with the media type of files under AppBuilder's name, too."""
     return [
         {**part, "file": {**part["file"], "mime": part["file"]["mimeType"]}}
-        if "mimeType" in part.get("file", {})
+        if part["kind"] == "file" and "mimeType" in part["file"]
         else part
         for part in parts
     ]

@@ -224,6 +224,51 @@ def test_a_parameter_of_several_types_takes_a_text(page: "Page", schema: Any) ->
     assert slots == [{"name": "code", "value": "AB-1"}]
 
 
+def test_a_time_has_an_offset_and_is_shown_again(page: "Page") -> None:
+    """JSON Schema's date-time has one, and a skill may want it."""
+    shown, sent, again = page.evaluate(
+        """async () => {
+          const { formSlots, showParameters, readSlots } = await import("/playground/parameters.js");
+          const fieldset = document.createElement("fieldset");
+          const schema = { properties: { when: { type: "string", format: "date-time" } } };
+          showParameters(fieldset, schema, [{ name: "when", value: "2026-12-24T18:00:00Z" }]);
+          const shown = new Date(formSlots(fieldset)[0].value).toISOString();
+          fieldset.querySelector("[name=when]").value = "2026-12-24T18:00";
+          const [{ value }] = readSlots(fieldset);
+          showParameters(fieldset, schema, [{ name: "when", value }]);
+          return [shown, value, formSlots(fieldset)[0].value];
+        }"""
+    )
+    assert shown == "2026-12-24T18:00:00.000Z"
+    assert re.fullmatch(r"2026-12-24T18:00:00[+-]\d\d:\d\d", sent)
+    assert again.startswith("2026-12-24T18:00")
+
+
+@pytest.mark.parametrize(
+    ("intents", "text"),
+    [
+        ([{"intent": "echo", "slots": {"a": "b"}}], "hi echo()"),
+        ([{"intent": 7, "slots": [None, {"name": "a", "value": [1]}]}], "hi 7(a=[1])"),
+        ([None], "hi"),
+        ({"intent": "echo"}, "hi"),
+    ],
+)
+def test_an_intent_may_be_of_any_form(page: "Page", intents: Any, text: str) -> None:
+    """Another client may have sent it."""
+    message = {"messageId": "m", "parts": [{"text": "hi"}], "metadata": {"intentInfos": intents}}
+    shown = page.evaluate(
+        """async (message) => {
+          const { showMessages } = await import("/playground/views.js");
+          const place = document.createElement("div");
+          const turn = { message, steps: [], artifacts: [], reply: [], state: "completed" };
+          showMessages(place, { turns: [turn] }, false, null);
+          return [...place.firstElementChild.children].slice(0, -1).map((part) => part.textContent).join(" ");
+        }""",
+        message,
+    )
+    assert shown == text
+
+
 def test_what_has_not_changed_is_not_shown_anew(page: "Page") -> None:
     """While a task pauses, its text can be selected, and its pictures stay the same."""
     result = page.evaluate(

@@ -100,8 +100,11 @@ def is_refusal(response: Json) -> bool:
 
 
 def is_empty(response: Json) -> bool:
-    """Whether the user sent the form without filling it in."""
-    return isinstance(response, dict) and response.get("action") == "accept" and not response.get("content")
+    """Whether the user sent the form without filling it in. A field that is null has no value."""
+    if not isinstance(response, dict) or response.get("action") != "accept":
+        return False
+    content = response.get("content")
+    return not content or (isinstance(content, dict) and all(value is None for value in content.values()))
 
 
 def answer_of(response: Json, name: str, path: str) -> str:
@@ -115,7 +118,7 @@ def answer_of(response: Json, name: str, path: str) -> str:
     if not isinstance(response, dict) or response.get("action") != "accept":
         raise InvalidParams(f"{path}.action must be accept, decline or cancel", path=path)
     content = response.get("content")
-    if isinstance(content, dict) and name in content:
+    if isinstance(content, dict) and content.get(name) is not None:
         value = content[name]
     elif isinstance(content, dict) and len(content) == 1:
         [value] = content.values()
