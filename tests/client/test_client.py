@@ -295,5 +295,5 @@ def test_a_stream_by_whatever_spelling_of_its_type() -> None:
 
 @pytest.mark.parametrize("wire", [v0_3.WIRE, v0_1.WIRE])
 def test_an_operation_that_a_version_does_not_have_is_an_error(wire: Wire) -> None:
-    with pytest.raises(AgentError, match=f"A2A {wire.name} has no operation list"):
+    with pytest.raises(AgentError, match=f"A2A {wire.name} has no operation list: use 1.0"):
         rpc_body(wire, "list", {})

@@ -53,7 +53,7 @@ def check_parameters(parameters: Mapping[str, str]) -> None:
         raise ConfigurationError(problem)
 
 
-def agent_names_of(parameters: Mapping[str, str]) -> list[str]:
+def read_agent_names(parameters: Mapping[str, str]) -> list[str]:
     """The names in AgentNames. Raises ConfigurationError if there is no such agent."""
     names = split_names(parameters["AgentNames"])
     # One that is called card.yml, say, is named by `load_profiles`.
@@ -64,7 +64,7 @@ def agent_names_of(parameters: Mapping[str, str]) -> list[str]:
 def check_agents(parameters: Mapping[str, str]) -> None:
     """Raises ConfigurationError if an agent is wrong, AgentNames has one that is not there, or one is durable
     in a stack without a function for that."""
-    for profile in load_profiles(AGENTS, agent_names_of(parameters)):
+    for profile in load_profiles(AGENTS, read_agent_names(parameters)):
         for schedule in profile.card.schedules:
             if schedule.webhook is None:
                 continue
@@ -92,7 +92,9 @@ def faults_of_stages(*, with_agents: bool = True) -> Iterator[str]:
             named, _ = named_parameters({"STAGE": stage})
             parameters = {**template.defaults(TEMPLATE), **named}
             check_parameters(parameters | fitted_file_days(parameters))
-            (check_agents if with_agents else agent_names_of)(parameters)
+            read_agent_names(parameters)
+            if with_agents:
+                check_agents(parameters)
         except ConfigurationError as error:
             for fault in str(error).splitlines():
                 yield f"stage {stage}: {fault}"

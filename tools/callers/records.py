@@ -48,7 +48,7 @@ def make_http(url: str, transport: httpx2.AsyncBaseTransport | None = None) -> h
         return httpx2.AsyncClient(timeout=CALL_SILENCE_SECONDS, trust_env=False, transport=transport)
 
 
-async def get(http: httpx2.AsyncClient, url: str, headers: Mapping[str, str]) -> tuple[int, bytes]:
+async def fetch_whole(http: httpx2.AsyncClient, url: str, headers: Mapping[str, str]) -> tuple[int, bytes]:
     """Status and body of an answer. Raises FAILURES: TooLarge for one of more than MAX_BYTES."""
     async with http.stream("GET", url, headers=dict(headers)) as answer:
         return answer.status_code, await read_whole(answer, MAX_BYTES)

@@ -67,7 +67,7 @@ async def upload(
         raise AgentError(f"the agent's answer sends the file to a place without https, {target}")
     form_fields = object_in(form, "fields")
     if not all(isinstance(value, str) for value in form_fields.values()):
-        raise AgentError("the agent's answer has a form whose fields are not texts")
+        raise AgentError("the agent's answer has a form with fields that are not strings")
     files = {"file": (part["filename"], file)}
     answer = await http.post(target, data=form_fields, files=files, timeout=UPLOAD_SECONDS)
     if answer.status_code >= 300:

@@ -78,8 +78,8 @@ def parameters_for(
     }
     parameters |= {**limits_for_room, **call_parameters}
     parameters |= fitted_file_days(parameters)
-    _check_concurrency(account, {name: int(parameters[name]) for name in RESERVING})
     check_parameters(parameters)
+    _check_concurrency(account, {name: int(parameters[name]) for name in RESERVING})
     return parameters
 
 

@@ -37,7 +37,7 @@ from a2a_lambda.wire.interface import Wire
 from tools.agents.card_checks import Finding, check_card
 from tools.callers.a2a import VERSIONS
 from tools.callers.mcp import McpCaller
-from tools.callers.records import FAILURES, SharedTransport, error_text, get, make_http
+from tools.callers.records import FAILURES, SharedTransport, error_text, fetch_whole, make_http
 from tools.command import HOST, named_agent, read_url, reports_errors
 from tools.deployment.checkup import Checkup
 from tools.deployment.stack import outputs_of, resources_of
@@ -164,9 +164,9 @@ class Visit:
         add = self.report.add
         credentials = card_headers(self._key) if self._key else {}
         async with self._errors_as_rows("the card"):
-            status, content = await get(self._http, url, headers or {})
+            status, content = await fetch_whole(self._http, url, headers or {})
             if status in (401, 403) and credentials:
-                status, content = await get(self._http, url, {**credentials, **(headers or {})})
+                status, content = await fetch_whole(self._http, url, {**credentials, **(headers or {})})
             is_there = status == 200
             reason = "" if is_there else f": {error_text(content, status)}"
             if not add("the card", is_there, f"{url}: status {status}{reason}"):

@@ -16,8 +16,8 @@ MAX_DEPTH = 64
 """Levels of objects and arrays in what others send."""
 
 OUTPUT_DEPTH = MAX_DEPTH + 12
-"""Levels of an agent's events, in which an output is seven levels deep, or of a step's result. Both may have
-what others sent some levels deeper."""
+"""Levels of an agent's event, or of a step's result. Either may hold what others sent, nested more deeply: an
+event adds seven levels."""
 
 DOUBLE_DIGITS = 308
 """Digits of an integer that a double can hold, whatever they are."""

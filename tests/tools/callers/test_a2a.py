@@ -253,7 +253,7 @@ async def test_a_form_whose_fields_are_not_texts_is_an_error() -> None:
     transport = httpx2.MockTransport(lambda _: httpx2.Response(200, json=answered))
     part = Part(filename="a.txt", mediaType="text/plain")
     async with httpx2.AsyncClient(transport=transport) as http:
-        with pytest.raises(AgentError, match="fields are not texts"):
+        with pytest.raises(AgentError, match="fields that are not strings"):
             await uploads.upload(http, "https://a.example/u", io.BytesIO(b"a"), part, size=1, headers={})
 
 

@@ -132,7 +132,8 @@ def variable_of(kind: ValueKind, name: str) -> str:
 
 
 def values_by_name(kind: ValueKind, variables: Mapping[str, str]) -> dict[str, str]:
-    """The secrets, or the settings, among variables. Those in lower case are none."""
+    """The secrets, or the settings, among variables. A name that has lower-case letters does not
+    count."""
     prefix = VARIABLE_PREFIXES[kind]
     return {
         variable.removeprefix(prefix).lower().replace("_", "-"): value

@@ -71,9 +71,9 @@ def sqs(settings: Settings) -> "SQSClient":
 
 
 def listen(operations: Iterable[str], listener: Callable[[], None]) -> None:
-    """Call a listener after each successful call of some operations, such as "sqs.SendMessage". Do so before
-    the kit makes its clients, because one of botocore has the hooks that its session had then. `make run` has
-    no other sign of a write."""
+    """Call a listener after each successful call of some operations, such as "sqs.SendMessage". Call this
+    before the kit makes its clients, because a client of botocore copies its session's hooks when it is made.
+    `make run` has no other sign of a write."""
     from a2a_lambda.aws import clients
 
     def hear(**arguments: Any) -> None:

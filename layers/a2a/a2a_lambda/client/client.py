@@ -352,7 +352,7 @@ def rpc_body(wire: Wire, operation: Operation, request: Any, tenant: str = "") -
     """A JSON-RPC request. tenant: the agent's tenant, if it has one (1.0 section 8.3.2). Raises AgentError if
     the wire does not have the operation."""
     if operation not in wire.requests:
-        raise AgentError(f"A2A {wire.name} has no operation {operation}")
+        raise AgentError(f"A2A {wire.name} has no operation {operation}: use 1.0")
     params = wire.requests[operation].encode(request)
     if tenant:
         params = {**params, "tenant": tenant}

@@ -88,8 +88,8 @@ class RunState:
     """What the operation threads of a run share.
 
     deadline: a `time.monotonic()` value. seconds: how long a step may take at the start of the run. The
-    worker sets three later: earlier_runs has what those left, url_of makes a wait's URL from its key, and
-    observer gets notices. sent_notices: those of this run. waits, times: what suspended operations wait for,
+    worker sets three later: earlier_runs (what they left), url_of (a wait's URL from its key) and observer
+    (gets notices). sent_notices: those of this run. waits, times: what suspended operations wait for,
     by key. work: steps and branches that run now. steps: the steps in `work`. moves: a step's postponements.
     """
 

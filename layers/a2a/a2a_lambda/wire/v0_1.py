@@ -196,8 +196,9 @@ def encode_event(event: Event, recipient: Recipient) -> list[Json]:
 
 def decode_event(value: Json) -> Event:
     source = fields.mapping(value, "result")
-    if "artifacts" in source or "history" in source:  # 0.1 streams updates alone, and some servers a task
-        return Event(task=decode_task(source))
+    if any(isinstance(source.get(name), list) for name in ("artifacts", "history")):
+        # 0.1 streams updates alone, and some servers a task.
+        return Event(task=decode_task(fields.without(source, ("final",))))
     update = fields.optional(
         fields.without(source, ("id", "sessionId", "final")), "result", objects=("metadata",)
     )
