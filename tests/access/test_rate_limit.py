@@ -52,6 +52,12 @@ def test_the_limit_holds_over_all_containers(store: Store, owner: str) -> None:
     )
 
 
+def test_as_many_requests_as_the_limit_are_let_in(store: Store, owner: str) -> None:
+    most = rate_limit.SHARE_STEP_REQUESTS * rate_limit.WINDOW_SECONDS
+    container = RateLimit(store, rate_limit.SHARE_STEP_REQUESTS)
+    assert asyncio.run(admitted([container], owner, most)) == most
+
+
 def test_the_limit_holds_over_many_containers_with_slow_calls(store: Store, owner: str) -> None:
     """240 containers, each of which gets eight requests in a window: 200 calls a second, of more than a
     second each. Few of a container, but many of all."""

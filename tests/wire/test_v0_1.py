@@ -194,3 +194,6 @@ def test_a_stream_may_have_a_whole_task() -> None:
     event = v0_1.decode_event(value)
     assert event == {"task": v0_1.decode_task(value)}
     assert event["task"]["artifacts"][0]["parts"] == [{"text": "Hi"}]
+    assert v0_1.decode_event({**value, "final": True}) == event
+    update = v0_1.decode_event({"id": "t", "artifact": artifact, "artifacts": None})
+    assert update["artifactUpdate"]["artifact"]["parts"] == [{"text": "Hi"}]

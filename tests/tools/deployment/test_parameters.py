@@ -221,6 +221,8 @@ def test_no_more_concurrency_is_reserved_than_lambda_allows(values: dict[str, st
         deploy.parameters_for(USUAL_ACCOUNT, values, {})
     with pytest.raises(ConfigurationError, match="of the account's 10 concurrent executions"):
         deploy.parameters_for(NEW_ACCOUNT, {"RpcConcurrency": "1"}, {})
+    with pytest.raises(ConfigurationError, match="more than RpcConcurrency=5"):  # which no quota would mend
+        deploy.parameters_for(NEW_ACCOUNT, {"RpcConcurrency": "5", "RpcProvisioned": "6"}, {})
 
 
 def test_what_other_stacks_reserve_cannot_be_reserved_again() -> None:
