@@ -8,6 +8,7 @@ import pytest
 
 from a2a_lambda import Agent, Answer, File
 from a2a_lambda.errors import AgentMistake
+from a2a_lambda.protocol.model import Part
 from tests.agent.folders import CARD, run, write
 
 
@@ -293,6 +294,24 @@ def test_the_parameters_of_a_command_are_texts_or_json(tmp_path: Path) -> None:
         ("1", "true"),
         ("2026-01-31", None),
     ]
+
+
+@pytest.mark.parametrize(
+    ("output", "part"),
+    [
+        ("Decimal('1.10')", {"text": "1.10"}),
+        ("date(2026, 1, 31)", {"text": "2026-01-31"}),
+        ("datetime(2026, 1, 31, 18)", {"text": "2026-01-31T18:00:00"}),
+        ("UUID(int=1)", {"text": "00000000-0000-0000-0000-000000000001"}),
+        ("Enum('Unit', {'KM': 'km'}).KM", {"text": "km"}),
+        ("Enum('Size', {'BIG': (1, 2)}).BIG", {"data": [1, 2]}),
+    ],
+)
+def test_a_value_that_json_has_as_a_string_is_text(tmp_path: Path, output: str, part: Part) -> None:
+    imports = "from datetime import date, datetime\nfrom decimal import Decimal\nfrom enum import Enum\n"
+    code = f"{imports}from uuid import UUID\n@skill\ndef hello(turn): return {output}"
+    [artifact] = run(tmp_path, code).task["artifacts"]
+    assert artifact["parts"] == [part]
 
 
 @pytest.mark.parametrize("words", ["'Done.'", "Message('Done.')", "Ask('Again?')"])

@@ -15,20 +15,22 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from a2a_lambda.errors import ConfigurationError
 from tools import environments
 from tools.agents.locks import LIST, LOCK, versions_in, versions_of
+from tools.agents.package_lists import lines_of, lists, name_of, parse_requirement
 from tools.agents.stages import architectures_of_stages
 from tools.build import package_sizes
 from tools.builds import newest_glibc, read_python
-from tools.command import AGENTS, agent_folder, read_text, reports_errors, split_words
+from tools.command import agent_folder, read_text, reports_errors, split_words
 from tools.environments import DEPENDENCIES
 
 STAGE_LOCK = Path("layers/agents/.stage-requirements.txt")
@@ -105,16 +107,10 @@ def list_of(agent: str) -> Path:
     return agent_folder(agent) / "packages.txt" if agent else LIST
 
 
-def lists(folder: Path = Path()) -> list[Path]:
-    """All lists, relative to the project's folder."""
-    own = sorted(path.relative_to(folder) for path in (folder / AGENTS).glob("*/packages.txt"))
-    return [LIST, *own]
-
-
 def add(packages: Sequence[str], path: Path = LIST) -> bool:
     """Add packages to a list, or change their entries, and lock; returns whether there were any to add.
     Raises ConfigurationError; then nothing has changed."""
-    requirements = [_requirement(package) for package in packages]
+    requirements = [parse_requirement(package) for package in packages]
     kits = versions_of(DEPENDENCIES)
     for requirement in list(requirements):
         name = canonicalize_name(requirement.name)
@@ -124,41 +120,70 @@ def add(packages: Sequence[str], path: Path = LIST) -> bool:
     names = {canonicalize_name(requirement.name) for requirement in requirements}
     if not names:
         return False
-    lines = [line for line in _lines(path) if _name(line) not in names]
+    lines = [line for line in lines_of(path) if name_of(line) not in names]
     old_versions = versions_of(LOCK)
     _replace(path, [*lines, *map(str, requirements)], upgrade=sorted(names))
     versions = versions_of(LOCK)
-    for name in sorted(names & versions.keys()):
-        print(f"added {name} {versions[name]}")
-    others = sorted(versions.keys() - old_versions.keys() - names)
-    if others:
-        print(f"and its dependencies: {', '.join(others)}")
-    changes = [
-        f"{name} {old_versions[name]} → {version}"
+    changes = {
+        name: f"{name} {old_versions[name]} → {version}"
         for name, version in sorted(versions.items())
-        if name not in names and old_versions.get(name, version) != version
-    ]
+        if old_versions.get(name, version) != version
+    }
+    for name in sorted(names & versions.keys()):
+        print(f"added {changes.pop(name, f'{name} {versions[name]}')}")
+    if others := sorted(versions.keys() - old_versions.keys() - names):
+        print(f"and its dependencies: {', '.join(others)}")
     if changes:
-        print(f"changed, for all agents: {', '.join(changes)}")
+        print(f"changed, for all agents: {', '.join(changes.values())}")
+    for note in _notes_on_versions(requirements, old_versions, versions):
+        print(f"note: {note}")
     architecture = architectures_of_stages(os.environ)[0]
     sizes = package_sizes.sizes_of(lambda folder: _install_for_lambda(LOCK, folder, architecture))
     print(package_sizes.report(sizes, LOCK.read_text("utf-8")))
     return True
 
 
+def _notes_on_versions(
+    requirements: Sequence[Requirement], old_versions: Mapping[str, str], versions: Mapping[str, str]
+) -> Iterator[str]:
+    """What may surprise in the versions that uv chose: old ones, and pre-releases."""
+    for name, version in _newest_versions(requirements).items():
+        if "://" not in version and versions.get(name, version) != version:
+            yield (
+                f"{name} {version} fits what you asked for, but not the other packages, so uv chose"
+                f' {versions[name]}. For the reason: make add PACKAGE="{name}=={version}"'
+            )
+    for name, version in versions.items():
+        is_new = old_versions.get(name) != version and "://" not in version
+        if is_new and Version(version).is_prerelease:
+            yield f"{name} {version} is a pre-release, because no release fits the other packages"
+
+
+def _newest_versions(requirements: Sequence[Requirement]) -> dict[str, str]:
+    """The newest version of each requirement, whatever it needs itself."""
+    with tempfile.TemporaryDirectory() as folder:
+        wishes, newest = Path(folder) / "packages.txt", Path(folder) / "newest.txt"
+        wishes.write_text("\n".join(map(str, requirements)), "utf-8")
+        _run(
+            *("pip", "compile", str(wishes), "--no-deps", "--universal", "-o", str(newest)),
+            *("--python-version", _lowest_python()),
+        )
+        return versions_of(newest)
+
+
 def remove(packages: Sequence[str], path: Path = LIST) -> None:
     """Remove packages from a list, and lock. Raises ConfigurationError."""
-    names = {canonicalize_name(_requirement(package).name) for package in packages}
-    lines = _lines(path)
-    if unknown_names := sorted(names - {_name(line) for line in lines}):
-        entries = ", ".join(sorted(filter(None, map(_name, lines)))) or "no packages"
-        place = next((other for other in lists() if unknown_names[0] in map(_name, _lines(other))), None)
+    names = {canonicalize_name(parse_requirement(package).name) for package in packages}
+    lines = lines_of(path)
+    if unknown_names := sorted(names - {name_of(line) for line in lines}):
+        entries = ", ".join(sorted(filter(None, map(name_of, lines)))) or "no packages"
+        place = next((other for other in lists() if unknown_names[0] in map(name_of, lines_of(other))), None)
         hint = ""
         if place is not None:
             agent = "no AGENT" if place == LIST else f"AGENT={place.parent.name}"
             hint = f". It is in {place.as_posix()}: use {agent}"
         raise ConfigurationError(f"{unknown_names[0]} is not in {path.as_posix()}, which has {entries}{hint}")
-    _replace(path, [line for line in lines if _name(line) not in names])
+    _replace(path, [line for line in lines if name_of(line) not in names])
     print(f"removed {', '.join(sorted(names))}")
 
 
@@ -175,13 +200,10 @@ def lock(upgrade: Sequence[str] = ()) -> None:
         _run("export", "--locked", "--all-groups", "--no-emit-project", "--no-hashes", "-o", str(limits))
         if LOCK.exists():
             requirements.write_text(LOCK.read_text("utf-8"))
-        # The lock holds for every version of Python that may run the kit, from this one on.
-        lowest = re.search(r'(?m)^requires-python = ">=([\d.]+)[",]', read_text(PYPROJECT))
-        if lowest is None:
-            raise ConfigurationError(f'{PYPROJECT}: write requires-python = ">=3.11", or a later version')
+        python = _lowest_python()
         command = (
             *("pip", "compile", *(path.as_posix() for path in lists()), "--universal"),
-            *("--python-version", lowest[1], "--generate-hashes", "--no-header"),
+            *("--python-version", python, "--generate-hashes", "--no-header"),
             *(f"--upgrade-package={name}" for name in upgrade),
             *(f"--no-emit-package={name}" for name in versions_of(DEPENDENCIES)),
         )
@@ -195,7 +217,7 @@ def lock(upgrade: Sequence[str] = ()) -> None:
                 reason, _, hint = str(general).partition("\nhint: ")
                 if "requires-python" in hint:
                     reason += (
-                        f"\n\nThe packages are locked for Python {lowest[1]}, too. If everyone who works on"
+                        f"\n\nThe packages are locked for Python {python}, too. If everyone who works on"
                         f" this fork has a later one, raise requires-python in {PYPROJECT}, and make lock"
                     )
                 raise ConfigurationError(f"{packages} cannot be added. {reason}") from None
@@ -206,6 +228,15 @@ def lock(upgrade: Sequence[str] = ()) -> None:
         # Among the causes of a package is the file of limits, whose path is another one each time.
         text = re.sub(r"^ *# +-c .*\n", "", text, flags=re.MULTILINE)
         LOCK.write_text(header() + text, "utf-8")
+
+
+def _lowest_python() -> str:
+    """The first version of Python that may run the kit: a lock holds for all from this one on. Raises
+    ConfigurationError."""
+    lowest = re.search(r'(?m)^requires-python = ">=([\d.]+)[",]', read_text(PYPROJECT))
+    if lowest is None:
+        raise ConfigurationError(f'{PYPROJECT}: write requires-python = ">=3.11", or a later version')
+    return lowest[1]
 
 
 def sync() -> None:
@@ -330,32 +361,6 @@ def _run(*arguments: str) -> None:
         text = re.sub(r"\{[^{}]*(platform_machine|sys_platform)[^{}]*\}", "", text)
         lines = [re.sub(r"^\s*(error|cause|×|╰─▶):?\s*", "", line) for line in text.splitlines()]
         raise ConfigurationError("\n".join(filter(None, lines)))
-
-
-def _lines(path: Path) -> list[str]:
-    """Lines of a list; of one that is not there yet, its first comment."""
-    if not path.exists():
-        return [
-            f"# The packages that only the agent {path.parent.name} imports, one on a line. See make add."
-        ]
-    return read_text(path).splitlines()
-
-
-def _name(line: str) -> str:
-    """Name of the package on a line, "" for a comment."""
-    text = line.partition("#")[0].strip()
-    return canonicalize_name(_requirement(text).name) if text else ""
-
-
-def _requirement(text: str) -> Requirement:
-    try:
-        return Requirement(text)
-    except InvalidRequirement as error:
-        if "://" in text:
-            raise ConfigurationError(f"write the package's name before its URL: name @ {text}") from None
-        raise ConfigurationError(
-            f"{text!r} is not the name of a package, such as openai>=2: {error}"
-        ) from None
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Mapping
 
+from a2a_lambda.protocol.alibaba_metadata import INTENT_EXTENSION
 from a2a_lambda.protocol.model import Json
 from a2a_lambda.strictjson import object_in, objects_in, text_in
 
@@ -23,11 +24,15 @@ def skill_lines(card: Mapping[str, Json]) -> list[str]:
 
 
 def parameters_of(card: Mapping[str, Json], skill: str) -> Collection[str] | None:
-    """Names of a skill's parameters, or None if the card does not say."""
+    """Names of a skill's parameters, or None if the card does not say. The kit's cards list every skill that
+    has some."""
     for extension in objects_in(object_in(card, "capabilities"), "extensions"):
-        for entry in objects_in(object_in(extension, "params"), "skills"):
+        params = object_in(extension, "params")
+        for entry in objects_in(params, "skills"):
             if entry.get("id") == skill and "inputSchema" in entry:
                 return list(object_in(object_in(entry, "inputSchema"), "properties"))
+        if extension.get("uri") == INTENT_EXTENSION and "skills" in params:
+            return []
     return None
 
 

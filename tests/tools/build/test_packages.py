@@ -69,6 +69,21 @@ def test_a_package_is_listed_locked_and_installed(
     assert "its dependencies: hammer" in output
 
 
+def test_a_version_that_may_surprise_is_explained(fork: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """uv goes back to the first versions of a package if no newer one fits, and even to a pre-release."""
+    write_wheel(fork / "wheels", "rusty", "0.1")
+    write_wheel(fork / "wheels", "tongs", "2.0rc1")
+    packages.lock()
+    packages.add(["hammer", "rusty", "tongs"])
+    output = capsys.readouterr().out
+    assert "note: rusty 1.0 fits what you asked for, but not the other packages, so uv chose 0.1." in output
+    assert 'For the reason: make add PACKAGE="rusty==1.0"' in output
+    assert "note: tongs 2.0rc1 is a pre-release, because no release fits the other packages" in output
+    assert "hammer 2.0 fits" not in output
+    packages.add(["hammer<2"])
+    assert "added hammer 2.0 → 1.0\n" in capsys.readouterr().out
+
+
 def test_a_package_may_come_from_a_url(
     fork: Path,
     installed: list[bool],

@@ -99,6 +99,7 @@ def test_everything_is_shown_once(server: DevServer, tmp_path: Path) -> None:
         f"/save 1 {saved_file}",
         "/save 2 nowhere",
         "/skill add a=1 b=2",
+        "/skill everything city=Rome",
         "/skill",
         "/quit",
         "never sent",
@@ -108,6 +109,7 @@ def test_everything_is_shown_once(server: DevServer, tmp_path: Path) -> None:
         assert output.count(text) >= 1, text
     assert output.count("thinking") == 1
     assert saved_file.read_bytes() == b"bytes"
+    assert "everything has no parameter city. It has: none" in output
     assert "there is no file 1; none has come" in output
     assert "there is no file 2; the last is 1" in output
     assert "  everything: " in output

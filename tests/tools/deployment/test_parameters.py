@@ -278,3 +278,21 @@ def test_values_that_cloudformation_would_refuse_are_refused_before_the_build(gi
 def test_a_mistake_in_a_name_is_found() -> None:
     with pytest.raises(ConfigurationError, match=r"no parameter LogDay; did you mean LogDays\?"):
         template.parse_parameters(template.parameters(Path("template.yaml")), "LogDay=7")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "advice"),
+    [
+        ("  Effect: Allow", "   Effect: Allow", "begin this line in the column of the field above it"),
+        ("Effect: Allow", "Effect: Allow: x", "put the text of this line in quotes"),
+    ],
+)
+def test_a_field_in_another_column_is_named_with_its_line(
+    old: str, new: str, advice: str, tmp_path: Path
+) -> None:
+    """libyaml's parser, which reads templates, does not say what is in the line."""
+    path = tmp_path / "template.yaml"
+    text = "Resources:\n  Effect: Allow\n  Action: none\n".replace("  Effect", "  Sid: Model\n  Effect")
+    path.write_text(text.replace(old, new))
+    with pytest.raises(ConfigurationError, match=rf"template.yaml:3: not valid YAML: .*; {advice}"):
+        template.parameters(path)

@@ -106,8 +106,10 @@ def yaml_mistake(path: Path, error: Exception) -> str:
     mark, problem = error.problem_mark, str(error.problem)
     advice = next((text for start, text in ADVICE_BY_PROBLEM.items() if problem.startswith(start)), "")
     if problem.startswith("mapping values"):
-        # The first colon of its line: this field is further to the right than the one above it.
-        is_indented = ":" not in (mark.buffer or "")[mark.pointer - mark.column : mark.pointer]
+        # The first colon of its line: this field is further to the right than the one above it. libyaml's
+        # parser tells the line and the column alone.
+        lines = path.read_text("utf-8").splitlines() if path.exists() else []
+        is_indented = ":" not in "".join(lines[mark.line : mark.line + 1])[: mark.column]
         advice = (
             "begin this line in the column of the field above it"
             if is_indented

@@ -4,7 +4,11 @@ import mimetypes
 import os
 from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
+from datetime import date, time, timedelta
+from decimal import Decimal
+from enum import Enum
 from typing import Any, BinaryIO
+from uuid import UUID
 
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
@@ -248,6 +252,9 @@ def snapshot(output: Any) -> Any:
             return output
         case _ if isinstance(output, int | float | list | Mapping | BaseModel) or is_dataclass(output):
             return Structured(_to_json(output))
+        case Decimal() | date() | time() | timedelta() | UUID() | Enum():
+            value = _to_json(output)
+            return value if isinstance(value, str) else Structured(value)
         case _:
             return output
 
