@@ -127,7 +127,7 @@ EVERY_DAY = {
     "build": MakeCommand(
         "run sam build, without Docker",
         ["tools.build.sam build"],
-        {"AGENTS": "weather", **BUILD},
+        {"STAGE": "dev|prod", "AGENTS": "weather", **BUILD},
         builds=True,
     ),
     "deploy": MakeCommand(

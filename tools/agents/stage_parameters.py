@@ -87,8 +87,9 @@ def faults_of_stages(*, with_agents: bool = True) -> Iterator[str]:
 
     with_agents: load the agents, too. False = one of them is wrong, which has been said.
     """
-    for stage in stages.read_stages():
+    for stage, options in stages.read_stages().items():
         try:
+            yield from stages.faults_of_options(stage, options)
             named, _ = named_parameters({"STAGE": stage})
             parameters = {**template.defaults(TEMPLATE), **named}
             check_parameters(parameters | fitted_file_days(parameters))

@@ -101,11 +101,11 @@ def faults_of_tables() -> Iterator[str]:
             elif not isinstance(value, dict):
                 yield f"{SAMCONFIG}: [{name}.deploy] has {key}: move it under [{name}.deploy.parameters]"
         parameters = _table(commands, "deploy", "parameters")
-        for key in parameters:
-            if right_key := _correction_of(key, SAM_DEPLOY_KEYS):
-                yield f"{SAMCONFIG}: [{name}.deploy.parameters]: write {right_key} instead of {key}"
-        if name not in ("default", *stages) and parameters:
-            yield _advice_on_name(name)
+        corrections = {key: option for key in parameters if (option := _correction_of(key, SAM_DEPLOY_KEYS))}
+        for key, option in corrections.items():
+            yield f"{SAMCONFIG}: [{name}.deploy.parameters]: write {option} instead of {key}"
+        if parameters and name not in ("default", *stages) and "stack_name" not in corrections.values():
+            yield _advice_on_name(name, stages)
 
 
 def _correction_of(word: str, names: Collection[str]) -> str:
@@ -114,10 +114,25 @@ def _correction_of(word: str, names: Collection[str]) -> str:
     return "" if word in names or not closest else closest[0]
 
 
-def _advice_on_name(stage: str) -> str:
-    """What to write if a stage has no stack's name."""
+def faults_of_options(name: str, stage: Mapping[str, Any]) -> Iterator[str]:
+    """What sam deploy would refuse of a stage's options, or would take the last of. Raises
+    ConfigurationError."""
+    place = f"{SAMCONFIG}: [{name}.deploy.parameters]"
+    if not (stage.get("resolve_s3") or stage.get("s3_bucket")):
+        yield f"{place}: write resolve_s3 = true, so that sam has a bucket for the code"
+    if "IAM" not in str(stage.get("capabilities")):
+        yield f'{place}: write capabilities = "CAPABILITY_IAM CAPABILITY_AUTO_EXPAND"'
+    names = [word.partition("=")[0] for word in overrides_of(stage)]
+    for parameter in sorted({each for each in names if names.count(each) > 1}):
+        yield f"{place}: parameter_overrides sets {parameter} twice: remove one"
+
+
+def _advice_on_name(stage: str, stages: Mapping[str, Mapping[str, Any]]) -> str:
+    """What to write if a stage has no stack's name, in the form of the others."""
+    ends = {parameters["stack_name"].removesuffix(name) for name, parameters in stages.items()}
+    start = next((end for end in sorted(ends) if end.endswith("-")), "a2a-")
     return (
-        f'{SAMCONFIG}: stage {stage} has no stack_name: write stack_name = "a2a-{stage}" under'
+        f'{SAMCONFIG}: stage {stage} has no stack_name: write stack_name = "{start}{stage}" under'
         f" [{stage}.deploy.parameters]"
     )
 
@@ -162,7 +177,7 @@ def stage_of(environ: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
             f'{SAMCONFIG} has no stage: write stack_name = "a2a-dev" under [dev.deploy.parameters]'
         )
     if name not in choices and isinstance(_environments_in(read_text(SAMCONFIG)).get(name), dict):
-        raise ConfigurationError(_advice_on_name(name))
+        raise ConfigurationError(_advice_on_name(name, choices))
     if name not in choices:
         words = " or ".join(f"STAGE={shlex.quote(stage)}" for stage in choices)
         problem = f"{SAMCONFIG} has no stage {name!r}: write" if name else "name a stage:"

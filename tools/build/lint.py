@@ -19,6 +19,7 @@ from typing import Any
 
 import yaml
 from cfnlint.api import ManualArgs, lint
+from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 from samtranslator.model.exceptions import InvalidDocumentException
 from samtranslator.public.translator import ManagedPolicyLoader
 from samtranslator.translator.transform import transform
@@ -71,6 +72,8 @@ MAX_MERGES = 10
 
 USED_BY_SAM = ("W2001 Parameter Release", "W7001 Mapping 'Rollouts'")
 
+ABSENCE = re.compile("(Resource type '(.+)' does not exist in )'.+'")
+
 ONLY_WITH_IT = "GetAtt to resource 'RolloutRole'"
 """Not a fault: the deployment groups, which refer to the role, have the same condition as the role."""
 
@@ -122,9 +125,15 @@ def translate(
 
 
 def faults(template: str, regions: Sequence[str] = REGIONS) -> Iterator[str]:
-    """What cfn-lint reports for a template, in any of these regions."""
-    for match in lint(template, config=ManualArgs(regions=list(regions))):
-        text = f"{match.rule.id} {_shorten(match.message)}"
+    """What cfn-lint reports for a template, in any of these regions. A fault may come several times."""
+    matches = lint(template, config=ManualArgs(regions=list(regions)))
+    absences = {match.message for match in matches}
+    for match in matches:
+        message, absence = match.message, ABSENCE.fullmatch(match.message)
+        if absence and all(f"{absence[1]}'{region}'" in absences for region in regions):
+            types = PROVIDER_SCHEMA_MANAGER.get_resource_types(regions[0])
+            message = f"Resource type {absence[2]} is unknown{did_you_mean(absence[2], types)}"
+        text = f"{match.rule.id} {_shorten(message)}"
         path = getattr(match, "path", ())  # YAML that cannot be parsed has none
         place = ".".join(map(str, path)) or f"line {match.linenumber}"
         is_of_group = ONLY_WITH_IT in text and "DeploymentGroup.Properties.ServiceRoleArn" in place
@@ -225,21 +234,28 @@ def faults_of(path: Path) -> Iterator[str]:
     return faults(path.read_text("utf-8"), regions)
 
 
+def _all_faults(*, with_agents: bool) -> Iterator[str]:
+    """Those of the stages first, because the templates take long. with_agents: as in faults_of_stages."""
+    try:
+        yield from faults_of_stages(with_agents=with_agents)
+    except ConfigurationError as error:
+        yield str(error)
+    yield from _faults_of_source(TEMPLATE.read_text("utf-8"))
+    for path in PLAIN_TEMPLATES:
+        for fault in faults_of(path):
+            yield f"templates/{path.name}: {fault}"
+
+
 @reports_errors
 def main() -> int:
     """Returns the process's exit status."""
     os.environ.setdefault("AWS_DEFAULT_REGION", REGIONS[0])
     status = check.main(["check"])  # prints what is wrong with an agent
-    lines = list[str]()
-    try:
-        lines += faults_of_stages(with_agents=not status)
-    except ConfigurationError as error:
-        lines.append(str(error))
-    lines += _faults_of_source(TEMPLATE.read_text("utf-8"))
-    for path in PLAIN_TEMPLATES:
-        lines += [f"templates/{path.name}: {fault}" for fault in faults_of(path)]
-    for fault in dict.fromkeys(lines):
-        print(fault, file=sys.stderr)
+    lines: set[str] = set()
+    for fault in _all_faults(with_agents=not status):
+        if fault not in lines:
+            print(fault, file=sys.stderr, flush=True)
+        lines.add(fault)
     with suppress(ConfigurationError):  # it is among the faults
         for note in notes_for_github(read_stages()):
             print(f"note: {note}")

@@ -33,13 +33,16 @@ VARIANT_DAYS = 14
 
 @reports_errors
 def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) -> int:
-    """build; image; or deployment, which is one of them: an image if IMAGE is set."""
+    """build, of all agents, of AGENTS, or as STAGE has them; image; or deployment, which is one of them: an
+    image if IMAGE is set."""
     command = argv[1]
     folder = Path(environ.get("BUILD_DIR") or BUILD)
     is_image = command == "image" or (command == "deployment" and bool(environ.get("IMAGE")))
     version = read_python(environ)
-    agents = sorted(split_names(environ.get("AGENTS", "")))
-    if command == "deployment":
+    agents, stage = sorted(split_names(environ.get("AGENTS", ""))), environ.get("STAGE", "")
+    if command == "build" and agents and stage:
+        raise ConfigurationError("STAGE says which agents are built: leave out AGENTS")
+    if command == "deployment" or (command == "build" and stage):
         stage_parameters, call_parameters = named_parameters(environ)
         named = {**stage_parameters, **call_parameters}
         agents = sorted(split_names(named.get("AgentNames", "")))
@@ -56,8 +59,10 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
     if status := build(folder, architecture, version, agents, is_image=is_image, has_tracing=has_tracing):
         return status
     if command == "build":
-        of_stage = "Next: make e2e STAGE=…, a stage whose AgentNames are these agents"
-        print(of_stage if agents else f"Next: make e2e, then {deploy_command()}")
+        if agents and not stage:
+            print("Next: make e2e STAGE=<a stage whose AgentNames are these agents>")
+        else:
+            print(f"Next: make e2e{f' STAGE={stage}' if stage else ''}, then {deploy_command(stage)}")
     if not is_image:
         return 0
     image.write(folder, version)

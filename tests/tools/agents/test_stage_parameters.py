@@ -11,6 +11,8 @@ from tests.agent.folders import write
 from tests.conftest import ROOT
 from tools.agents.stage_parameters import check_agents, faults_of_stages
 
+OPTIONS = 'resolve_s3 = true\ncapabilities = "CAPABILITY_IAM"\n'
+
 
 def test_agents_that_are_not_there_are_not_deployed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -31,6 +33,7 @@ def test_each_stage_with_a_fault_is_named(tmp_path: Path, monkeypatch: pytest.Mo
         "good": "AgentNames=report",
         "names": "AgentNames=reprot",
         "days": "LogDays=6 LogDay=7",
+        "twice": "LogDays=7 AgentNames=report LogDays=14",
         "domain": "DomainName=a.example.com",
         "zone": "HostedZoneId=Z1",
         "network": "SubnetIds=subnet-1",
@@ -38,7 +41,7 @@ def test_each_stage_with_a_fault_is_named(tmp_path: Path, monkeypatch: pytest.Mo
         "durable": "ExecutionTimeout=2592000",
     }
     stages = "".join(
-        f'[{stage}.deploy.parameters]\nstack_name = "a-{stage}"\nparameter_overrides = "{words}"\n'
+        f'[{stage}.deploy.parameters]\nstack_name = "a-{stage}"\n{OPTIONS}parameter_overrides = "{words}"\n'
         for stage, words in overrides.items()
     )
     heavy = '[heavy.deploy.paramters]\nstack_name = "a-heavy"\n[light.deploi.parameters]\nstack_name = "b"\n'
@@ -50,26 +53,33 @@ def test_each_stage_with_a_fault_is_named(tmp_path: Path, monkeypatch: pytest.Mo
         '[dear.deploy.parameters]\nstack_name = "a-dear"\nparameter_overides = "LogDays=7"\nrole_arn = "x"\n'
     )
     (tmp_path / "samconfig.toml").write_text(stages + heavy)
-    names, days, day, domain, zone, network, concurrency, *tables = faults_of_stages()
+    names, days, day, twice, domain, zone, network, concurrency, *tables = faults_of_stages()
     assert concurrency.startswith("stage concurrency: RpcProvisioned=5 is more than RpcConcurrency=2")
     assert names.startswith("stage names: AgentNames: there is no agent 'reprot'; did you mean report?")
     assert days.startswith("stage days: parameter LogDays=6: use one of")
     assert day.startswith("stage days: template.yaml has no parameter LogDay; did you mean LogDays?")
+    assert (
+        twice
+        == "samconfig.toml: [twice.deploy.parameters]: parameter_overrides sets LogDays twice: remove one"
+    )
     assert domain == "stage domain: DomainName needs a CertificateArn."
     assert zone.startswith("stage zone: HostedZoneId")
     assert network == "stage network: set both SubnetIds and SecurityGroupIds, or neither"
+    dear = "samconfig.toml: [dear.deploy.parameters]:"
     assert tables == [
+        f"{dear} write resolve_s3 = true, so that sam has a bucket for the code",
+        f'{dear} write capabilities = "CAPABILITY_IAM CAPABILITY_AUTO_EXPAND"',
         "samconfig.toml: [heavy.deploy.paramters]: write [heavy.deploy.parameters]",
         "samconfig.toml: [light.deploi]: write [light.deploy.parameters]",
         "samconfig.toml: [flat.deploy] has stack_name: move it under [flat.deploy.parameters]",
         "samconfig.toml: [built.bulid]: write [built.build.parameters]",
-        'samconfig.toml: stage nameless has no stack_name: write stack_name = "a2a-nameless" under'
+        'samconfig.toml: stage nameless has no stack_name: write stack_name = "a-nameless" under'
         " [nameless.deploy.parameters]",
-        "samconfig.toml: [dear.deploy.parameters]: write parameter_overrides instead of parameter_overides",
+        f"{dear} write parameter_overrides instead of parameter_overides",
     ]
     code = tmp_path / "functions" / "agents" / "report" / "agent.py"
     code.write_text("@skil")
-    faults = [names, days, day, domain, zone, network, concurrency, *tables]
+    faults = [names, days, day, twice, domain, zone, network, concurrency, *tables]
     assert list(faults_of_stages(with_agents=False)) == faults
 
 

@@ -85,7 +85,7 @@ def test_stacks_of_one_name_are_apart_in_two_regions_or_accounts(
 
 def test_a_stage_without_a_stack_is_not_one_that_is_missing(folder: Path) -> None:
     (folder / "samconfig.toml").write_text(TWO.replace('stack_name = "a-all"\n', ""))
-    with pytest.raises(ConfigurationError, match='stage all has no stack_name: write stack_name = "a2a-all"'):
+    with pytest.raises(ConfigurationError, match='stage all has no stack_name: write stack_name = "a-all"'):
         stage_of({"STAGE": "all"})
 
 

@@ -173,6 +173,12 @@ def test_a_fault_of_one_state_of_the_template_is_enough(
     assert loads_agents == [agent_status == 0], "an agent that is wrong is named once"
 
 
+def test_a_type_that_no_region_has_is_named_once() -> None:
+    text = POLICY.replace("AWS::IAM::ManagedPolicy", "AWS::IAM::ManagdPolicy")
+    [fault] = {fault for fault in lint.faults(text, REGIONS[:2]) if "E3006" in fault}
+    assert "Resource type AWS::IAM::ManagdPolicy is unknown; did you mean AWS::IAM::ManagedPolicy?" in fault
+
+
 def test_an_action_that_iam_does_not_have_is_named_with_one_that_is_meant() -> None:
     wrong = POLICY.replace("sts:GetCallerIdentity", "bedrock:InvokModel")
     faults = list(lint.faults(wrong, REGIONS[:1]))

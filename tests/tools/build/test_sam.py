@@ -1,7 +1,9 @@
 """make build: what it refuses before it builds."""
 
 import os
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -72,6 +74,27 @@ def test_a_build_marks_its_folder_and_opens_it_to_lambdas_user(
     assert {path.name for path in Path("built").iterdir()} == {sam.MARK, "template.yaml", "layer"}
     modes = {path.name: path.stat().st_mode & 0o777 for path in Path("built").rglob("*")}
     assert (modes["layer"], modes["prompt.txt"], modes["tool"]) == (0o755, 0o644, 0o755)
+
+
+def test_a_stage_is_built_with_its_agents(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(ROOT / "template.yaml", tmp_path)
+    overrides = 'parameter_overrides = "AgentNames=b,a Architecture=x86_64"'
+    Path("samconfig.toml").write_text(f'[heavy.deploy.parameters]\nstack_name = "a-heavy"\n{overrides}\n')
+    builds: list[Any] = []
+
+    def build(_: Path, *arguments: Any, **__: Any) -> int:
+        builds.append(arguments)
+        return 0
+
+    monkeypatch.setattr(sam, "build", build)
+    assert sam.main(["sam", "build"], {"STAGE": "heavy"}) == 0
+    assert builds == [("x86_64", LAMBDA_PYTHON, ["a", "b"])]
+    assert capsys.readouterr().out == "Next: make e2e STAGE=heavy, then make deploy STAGE=heavy\n"
+    assert sam.main(["sam", "build"], {"STAGE": "heavy", "AGENTS": "a"}) == 1
+    assert "leave out AGENTS" in capsys.readouterr().err
 
 
 def test_the_runtime_is_the_python_that_was_built_for() -> None:
