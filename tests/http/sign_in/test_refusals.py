@@ -26,6 +26,26 @@ def test_an_unknown_secret_is_called_a_token_only_if_an_issuer_is_asked_about_to
     assert "the token is not valid" in refusal.text
 
 
+@pytest.mark.parametrize(
+    ("headers", "words"),
+    [
+        ({}, "send a key as X-API-Key"),
+        ({"api-key": "k"}, "send a key as X-API-Key"),
+        ({"Authorization": "k"}, "write `Bearer` and a space before the key"),
+        ({"Authorization": "Basic azo="}, "write `Bearer` and a space before the key"),
+        ({"Authorization": "Bearer"}, "send a key as X-API-Key"),
+        ({"X-API-Key": "Bearer k"}, "write the key alone, without `Bearer`"),
+        ({"X-API-Key": '"k"'}, "write the key alone, without `Bearer`"),
+        ({"Authorization": "Bearer 'k'"}, "write the key alone, without `Bearer`"),
+        ({"X-API-Key": "k"}, "the key is not valid"),
+    ],
+)
+def test_a_refusal_says_how_to_send_a_key(client: TestClient, headers: dict[str, str], words: str) -> None:
+    answer = client.post("/", json=request("message/send", {"message": message("hi")}), headers=headers)
+    assert answer.status_code == 401
+    assert words in answer.text
+
+
 @pytest.mark.parametrize("allowed", ["strict", "who"])
 def test_no_way_in_is_named_for_an_agent_that_no_issuer_may_call(
     client: TestClient, accept: Accept, provider: IdentityProvider, allowed: str

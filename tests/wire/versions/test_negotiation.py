@@ -24,6 +24,9 @@ def test_the_wires_of_a_method() -> None:
         negotiation.wires_with([v0_3.WIRE, v0_3_http.WIRE], "GetTask")
     with pytest.raises(MethodNotFound):
         negotiation.wires_with(every, "Unknown")
+    for wires in negotiation.DIALECTS.values():
+        with pytest.raises(MethodNotFound, match="tools/list is a method of MCP, whose path is /mcp/<agent>"):
+            negotiation.wires_with(wires, "tools/list")
 
 
 def test_the_wire_of_an_error() -> None:

@@ -31,7 +31,8 @@ def log_accepted(kind: str, owner: str, issuer: str, client: str, key_name: str)
 
 
 def log_refused(kind: str, reason: str, *, issuer: str = "", client: str = "") -> None:
-    """Log a refusal. kind: "key", "token", or "none" for a caller who sent neither."""
+    """Log a refusal. kind: "key", "token", or "none" for a caller who sent neither, or, if the reason is
+    "scheme", an Authorization that is not Bearer's."""
     _log("refused", f"{kind}, {reason}", kind=kind, reason=reason, issuer=issuer, client=client)
 
 

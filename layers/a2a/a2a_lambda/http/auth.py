@@ -29,6 +29,12 @@ from a2a_lambda.tasks.identity import Namespace
 APPBUILDER = "x-appbuilder-authorization"
 """Qianfan's own header."""
 
+BEARER_HEADERS = (APPBUILDER, "authorization")
+
+WITHOUT_SECRET = "send a key as X-API-Key, or a key or a token as Authorization: Bearer"  # noqa: S105  # a sentence
+
+WITHOUT_BEARER = "write `Bearer` and a space before the key or the token in Authorization"
+
 METADATA_PATH = "/.well-known/oauth-protected-resource"
 """Where RFC 9728 section 3 has the metadata of the deployment; an agent's path follows it."""
 
@@ -55,8 +61,10 @@ async def authenticate(request: Request) -> Grant:
         elif iam_caller is not None:
             grant = Grant(iam_caller)
         else:
-            audit.log_refused("none", "absent")
-            raise Unauthenticated("send a key as X-API-Key, or a key or a token as Authorization: Bearer")
+            schemes = {request.headers.get(name, "").partition(" ")[0].lower() for name in BEARER_HEADERS}
+            has_other_scheme = not schemes <= {"", "bearer"}
+            audit.log_refused("none", "scheme" if has_other_scheme else "absent")
+            raise Unauthenticated(WITHOUT_BEARER if has_other_scheme else WITHOUT_SECRET)
     except (Unauthenticated, InsufficientScope) as error:
         with suppress(KeysUnavailable):
             if any(issuer.allows(_agent_of(request)) for issuer in await find_issuers(kit)):
@@ -86,6 +94,8 @@ async def _check_key(request: Request, kit: Kit, secret: str) -> Grant:
         if is_opaque and any(issuer.introspection for issuer in await find_issuers(kit)):
             return await _check_token(request, kit, secret)
         audit.log_refused("key", "unknown")
+        if secret.lower().startswith(("bearer ", '"', "'")):
+            raise Unauthenticated("write the key alone, without `Bearer` and without quotation marks")
         has_form = KEY_FORM.fullmatch(secret) or kit.settings.local
         raise Unauthenticated("the key is not valid" if has_form else "this is neither a key nor a token")
     return key.grant
@@ -167,7 +177,7 @@ def secret_of(request: Request) -> str:
     """The key or the token that a request carries, or ""."""
     if key := request.headers.get("x-api-key"):
         return key.strip()
-    for header in (APPBUILDER, "authorization"):
+    for header in BEARER_HEADERS:
         scheme, _, credentials = request.headers.get(header, "").partition(" ")
         if scheme.lower() == "bearer" and (secret := credentials.strip()):
             return secret

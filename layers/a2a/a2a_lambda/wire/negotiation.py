@@ -27,6 +27,10 @@ DIALECTS: Mapping[str, tuple[Wire, ...]] = {
 platform's clients and all others use."""
 
 
+MCP_METHODS = frozenset({"initialize", "server/discover", "tools/list", "tools/call", "ping"})
+"""How clients of MCP begin. One that has the path of A2A learns the path of MCP."""
+
+
 def wires_for(dialect: str, version: str) -> tuple[Wire, ...]:
     """Wires of a dialect that speak a version; all of them if the version is "".
 
@@ -59,6 +63,8 @@ def wires_with(wires: Sequence[Wire], method: str) -> list[Wire]:
                 f"{method} is a method of A2A {wire.name}, but the request is for"
                 f" {' or '.join(rpc_wires[0].versions)}, by its path or its A2A-Version"
             )
+    if method in MCP_METHODS:
+        raise MethodNotFound(f"{method} is a method of MCP, whose path is /mcp/<agent>")
     raise default_wire(rpc_wires).method_not_found(method)
 
 
