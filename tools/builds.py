@@ -10,7 +10,10 @@ from pathlib import Path
 from types import MappingProxyType
 
 from a2a_lambda.errors import ConfigurationError
+from tools.command import read_text
 from tools.commands import LAMBDA_PYTHON
+
+PYPROJECT = Path("pyproject.toml")
 
 BUILD, IMAGE = Path(".aws-sam/build"), Path(".aws-sam/image")
 """What `make build` and `make image` make."""
@@ -49,6 +52,14 @@ def read_python(environ: Mapping[str, str]) -> str:
     if version not in LAMBDA_PYTHONS:
         raise ConfigurationError(f"LAMBDA_PYTHON={version}: use one of {', '.join(LAMBDA_PYTHONS)}")
     return version
+
+
+def lowest_python() -> str:
+    """The first version of Python that may run the kit. Raises ConfigurationError."""
+    lowest = re.search(r'(?m)^requires-python = ">=([\d.]+)[",]', read_text(PYPROJECT))
+    if lowest is None:
+        raise ConfigurationError(f'{PYPROJECT}: write requires-python = ">=3.11", or a later version')
+    return lowest[1]
 
 
 def newest_glibc(python: str) -> str:

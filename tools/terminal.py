@@ -7,16 +7,14 @@ INDENT = "\n    "
 
 
 def printable(text: str) -> str:
-    """Text without control sequences: agents, and pages that call a local server, choose what is in it."""
+    """Text without control sequences: agents, and pages that call a local server, choose what is in it. Ends
+    of lines, tabs, spaces of any width, and what joins letters or pictures stay."""
     return "".join(
-        char if char.isprintable() or _is_harmless(char) else repr(char)[1:-1]
+        char
+        if char.isprintable() or char in "\n\t\u200c\u200d" or unicodedata.category(char) == "Zs"
+        else repr(char)[1:-1]
         for char in text.replace("\r\n", "\n")
     )
-
-
-def _is_harmless(char: str) -> bool:
-    """Whether a character ends a line, is a tab or a space of another width, or joins letters or pictures."""
-    return char in "\n\t\u200c\u200d" or unicodedata.category(char) == "Zs"
 
 
 def log_text(text: str) -> str:

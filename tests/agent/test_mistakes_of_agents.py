@@ -309,7 +309,7 @@ def test_a_router_may_have_a_decorator_that_adds_arguments(tmp_path: Path) -> No
 def test_a_test_fails_for_an_agent_that_no_build_takes(tmp_path: Path) -> None:
     code = "from collections.abc import Callable\n"
     code += "@skill\ndef hello(turn, fmt: Callable[[str], str] = str.upper): return 'hi'"
-    with pytest.raises(ConfigurationError, match="its parameters have no JSON Schema"):
+    with pytest.raises(ConfigurationError, match="parameter fmt has no JSON Schema"):
         run(tmp_path, code)
 
 
@@ -324,19 +324,6 @@ def test_an_async_skill_cannot_return_a_generator(tmp_path: Path) -> None:
     code = "@skill\nasync def hello(turn): return (part for part in 'hi')"
     with pytest.raises(AgentMistake, match="write `for part in …: yield part`"):
         run(tmp_path, code)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "is_hinted"),
-    [("message: str", True), ("text: str", True), ("turn: Turn, text: str", False), ("city: str", False)],
-)
-def test_an_argument_that_is_meant_as_the_messages_text_is_noticed(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, parameters: str, is_hinted: bool
-) -> None:
-    """The agent asks for it again and again."""
-    caplog.set_level("INFO", logger="a2a_lambda.hints")
-    Agent.load(write(tmp_path, f"@skill\ndef hello({parameters}): return 'x'"))
-    assert ("read turn.text" in caplog.text) is is_hinted
 
 
 def test_a_skill_that_the_agent_does_not_have_is_noticed(

@@ -71,8 +71,11 @@ def find_missing(
                     f"{short_path(file)}:{line}: a build leaves the folder tests out, so Lambda does not have"
                     " this module: move it to the agent's other files"
                 )
-            # An import of one of the agent's own files fails here, and says how to write it.
-            elif not _is_own(package, folder) and (distribution := _missing_distribution(package, folder)):
+            # An import of one of the agent's own files fails here, and says how to write it. An installed
+            # package may have the agent's name.
+            elif (package != folder.name or package in _distributions()) and (
+                distribution := _missing_distribution(package, folder)
+            ):
                 sentences.append(
                     f"{short_path(file)}:{line}: {package!r} is not among your packages, so Lambda does not"
                     f" have it: make add PACKAGE={distribution} (AGENT={folder.name}: for this agent only)"
@@ -150,11 +153,6 @@ def _names(node: ast.AST | None) -> set[str]:
         return {"Exception"}
     names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
     return names | {part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute)}
-
-
-def _is_own(package: str, folder: Path) -> bool:
-    """Whether a package is the agent itself, and not an installed one with its name."""
-    return package == folder.name and package not in _distributions()
 
 
 def _missing_distribution(package: str, folder: Path) -> str:

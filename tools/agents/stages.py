@@ -4,12 +4,12 @@ import re
 import shlex
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from difflib import get_close_matches
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from a2a_lambda.errors import ConfigurationError
-from a2a_lambda.mistakes import did_you_mean
+from a2a_lambda.mistakes import closest, did_you_mean
 from tools.builds import read_architecture
 from tools.command import read_text, split_names
 
@@ -91,8 +91,8 @@ def faults_of_tables() -> Iterator[str]:
     stages = read_stages()
     for name, environment in environments.items():
         commands = environment if isinstance(environment, dict) else {}
-        for command in commands:
-            if right_command := _correction_of(command, SAM_COMMANDS):
+        for command in commands.keys() - {*SAM_COMMANDS}:
+            if right_command := closest(command, SAM_COMMANDS, TYPO_RATIO):
                 yield f"{SAMCONFIG}: [{name}.{command}]: write [{name}.{right_command}.parameters]"
         tables = _table(commands, "deploy")
         for key, value in tables.items():
@@ -101,17 +101,12 @@ def faults_of_tables() -> Iterator[str]:
             elif not isinstance(value, dict):
                 yield f"{SAMCONFIG}: [{name}.deploy] has {key}: move it under [{name}.deploy.parameters]"
         parameters = _table(commands, "deploy", "parameters")
-        corrections = {key: option for key in parameters if (option := _correction_of(key, SAM_DEPLOY_KEYS))}
-        for key, option in corrections.items():
+        unknown_keys = [key for key in parameters if key not in SAM_DEPLOY_KEYS]
+        corrections = {key: closest(key, SAM_DEPLOY_KEYS, TYPO_RATIO) for key in unknown_keys}
+        for key, option in filter(itemgetter(1), corrections.items()):
             yield f"{SAMCONFIG}: [{name}.deploy.parameters]: write {option} instead of {key}"
         if parameters and name not in ("default", *stages) and "stack_name" not in corrections.values():
             yield _advice_on_name(name, stages)
-
-
-def _correction_of(word: str, names: Collection[str]) -> str:
-    """The name that a word misspells; "" if it is one of them, or like none."""
-    closest = get_close_matches(word, names, 1, TYPO_RATIO)
-    return "" if word in names or not closest else closest[0]
 
 
 def faults_of_options(name: str, stage: Mapping[str, Any]) -> Iterator[str]:

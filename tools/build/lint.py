@@ -234,7 +234,7 @@ def faults_of(path: Path) -> Iterator[str]:
     return faults(path.read_text("utf-8"), regions)
 
 
-def _all_faults(*, with_agents: bool) -> Iterator[str]:
+def all_faults(*, with_agents: bool) -> Iterator[str]:
     """Those of the stages first, because the templates take long. with_agents: as in faults_of_stages."""
     try:
         yield from faults_of_stages(with_agents=with_agents)
@@ -252,7 +252,7 @@ def main() -> int:
     os.environ.setdefault("AWS_DEFAULT_REGION", REGIONS[0])
     status = check.main(["check"])  # prints what is wrong with an agent
     lines: set[str] = set()
-    for fault in _all_faults(with_agents=not status):
+    for fault in all_faults(with_agents=not status):
         if fault not in lines:
             print(fault, file=sys.stderr, flush=True)
         lines.add(fault)

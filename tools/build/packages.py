@@ -29,7 +29,7 @@ from tools.agents.locks import LIST, LOCK, versions_in, versions_of
 from tools.agents.package_lists import lines_of, lists, name_of, parse_requirement
 from tools.agents.stages import architectures_of_stages
 from tools.build import package_sizes
-from tools.builds import newest_glibc, read_python
+from tools.builds import PYPROJECT, lowest_python, newest_glibc, read_python
 from tools.command import agent_folder, read_text, reports_errors, split_words
 from tools.environments import DEPENDENCIES
 
@@ -44,8 +44,6 @@ UNFINISHED = environments.VENV / "agents-requirements.unfinished"
 
 INSTALLATION = environments.VENV / "agents-installation"
 """Locked while packages are being installed."""
-
-PYPROJECT = Path("pyproject.toml")
 
 MACHINES = {"arm64": "aarch64", "x86_64": "x86_64"}
 """What wheels call Lambda's architectures."""
@@ -147,7 +145,15 @@ def _notes_on_versions(
     requirements: Sequence[Requirement], old_versions: Mapping[str, str], versions: Mapping[str, str]
 ) -> Iterator[str]:
     """What may surprise in the versions that uv chose: old ones, and pre-releases."""
-    for name, version in _newest_versions(requirements).items():
+    with tempfile.TemporaryDirectory() as folder:
+        wishes, newest = Path(folder) / "packages.txt", Path(folder) / "newest.txt"
+        wishes.write_text("\n".join(map(str, requirements)), "utf-8")
+        _run(
+            *("pip", "compile", str(wishes), "--no-deps", "--universal", "-o", str(newest)),
+            *("--python-version", lowest_python()),
+        )
+        newest_versions = versions_of(newest)
+    for name, version in newest_versions.items():
         if "://" not in version and versions.get(name, version) != version:
             yield (
                 f"{name} {version} fits what you asked for, but not the other packages, so uv chose"
@@ -157,18 +163,6 @@ def _notes_on_versions(
         is_new = old_versions.get(name) != version and "://" not in version
         if is_new and Version(version).is_prerelease:
             yield f"{name} {version} is a pre-release, because no release fits the other packages"
-
-
-def _newest_versions(requirements: Sequence[Requirement]) -> dict[str, str]:
-    """The newest version of each requirement, whatever it needs itself."""
-    with tempfile.TemporaryDirectory() as folder:
-        wishes, newest = Path(folder) / "packages.txt", Path(folder) / "newest.txt"
-        wishes.write_text("\n".join(map(str, requirements)), "utf-8")
-        _run(
-            *("pip", "compile", str(wishes), "--no-deps", "--universal", "-o", str(newest)),
-            *("--python-version", _lowest_python()),
-        )
-        return versions_of(newest)
 
 
 def remove(packages: Sequence[str], path: Path = LIST) -> None:
@@ -200,7 +194,7 @@ def lock(upgrade: Sequence[str] = ()) -> None:
         _run("export", "--locked", "--all-groups", "--no-emit-project", "--no-hashes", "-o", str(limits))
         if LOCK.exists():
             requirements.write_text(LOCK.read_text("utf-8"))
-        python = _lowest_python()
+        python = lowest_python()
         command = (
             *("pip", "compile", *(path.as_posix() for path in lists()), "--universal"),
             *("--python-version", python, "--generate-hashes", "--no-header"),
@@ -228,15 +222,6 @@ def lock(upgrade: Sequence[str] = ()) -> None:
         # Among the causes of a package is the file of limits, whose path is another one each time.
         text = re.sub(r"^ *# +-c .*\n", "", text, flags=re.MULTILINE)
         LOCK.write_text(header() + text, "utf-8")
-
-
-def _lowest_python() -> str:
-    """The first version of Python that may run the kit: a lock holds for all from this one on. Raises
-    ConfigurationError."""
-    lowest = re.search(r'(?m)^requires-python = ">=([\d.]+)[",]', read_text(PYPROJECT))
-    if lowest is None:
-        raise ConfigurationError(f'{PYPROJECT}: write requires-python = ">=3.11", or a later version')
-    return lowest[1]
 
 
 def sync() -> None:

@@ -113,7 +113,9 @@ class RecordingClient:
             for name, value in request.headers.items()
             if name not in own and (name, value) != ("accept", "*/*")
         }
-        safe_headers = {name: self._hide(value) for name, value in headers.items()}
+        safe_headers = {
+            name: value.replace(self._key, HIDDEN) if self._key else value for name, value in headers.items()
+        }
         url = str(request.url)
         curl = _curl(request.method, url, headers, body)
         return {
@@ -124,9 +126,6 @@ class RecordingClient:
             "body": body,
             "curl": curl,
         }
-
-    def _hide(self, value: str) -> str:
-        return value.replace(self._key, HIDDEN) if self._key else value
 
 
 def response_record(answer: httpx2.Response) -> Record:

@@ -240,7 +240,9 @@ def banner(
     emulated: what is emulated for the agents."""
     called = default or next(iter(agents), "")
     skills = agents[called].skills if agents else []
-    text = next((_quote_for_shell(skill.examples[0]) for skill in skills if skill.examples), "Hello")
+    example = next((skill.examples[0] for skill in skills if skill.examples), "Hello")
+    # As JSON, within the single quotes of a shell.
+    text = json.dumps(example, ensure_ascii=False)[1:-1].replace("'", "'\\''")
     root_cards = [
         f"  A2A 1.0, 0.3     {url}/.well-known/agent-card.json",
         f"  A2A 0.2.5, 0.1   {url}/.well-known/agent.json",
@@ -276,11 +278,6 @@ def banner(
             "",
         ]
     )
-
-
-def _quote_for_shell(text: str) -> str:
-    """A string as JSON, within the single quotes of a shell."""
-    return json.dumps(text, ensure_ascii=False)[1:-1].replace("'", "'\\''")
 
 
 def _longest_pause() -> str:

@@ -39,16 +39,17 @@ def hint_at_empty_answer(skill_id: str, level: int = logging.INFO) -> None:
 
 def did_you_mean(word: str, candidates: Iterable[str]) -> str:
     """End of a sentence about an unknown word: a question if a known word is close, else a period."""
-    close = _closest(word, candidates)
+    close = closest(word, candidates)
     return f"; did you mean {close}?" if close else "."
 
 
-def _closest(word: str, candidates: Iterable[str]) -> str:
-    """The candidate that is most like a word, or "" if none is close."""
+def closest(word: str, candidates: Iterable[str], ratio: float = 0.6) -> str:
+    """The candidate that is most like a word, or "" if none is close. ratio: how alike they must be, of at
+    most 1, as difflib has it."""
     import difflib  # only after a mistake, so that no cold start pays for it
 
     # A client may have written a very long word.
-    return next(iter(difflib.get_close_matches(word[:EXCERPT_CHARACTERS], [*candidates], n=1)), "")
+    return next(iter(difflib.get_close_matches(word[:EXCERPT_CHARACTERS], [*candidates], 1, ratio)), "")
 
 
 def short_path(path: Path | str) -> str:
@@ -115,7 +116,9 @@ def _missing_name(error: BaseException, text: str) -> str:
             if error.name in module.__all__:
                 return f"{text}: write `from {module.__name__} import {error.name}`"
         return text
-    if _is_of_environ(error):
+    # Other mappings raise KeyError, too.
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    if isinstance(error, KeyError) and frames[-1].f_code is type(os.environ).__getitem__.__code__:
         return (
             f"there is no environment variable {os.fsdecode(error.args[0])}. On AWS, agents get those under"
             " AgentPolicy, Metadata, Environment in template.yaml; under make run and in tests, those of your"
@@ -134,12 +137,6 @@ def _missing_name(error: BaseException, text: str) -> str:
     return f"a2a_lambda has no {name}{advice}"
 
 
-def _is_of_environ(error: BaseException) -> bool:
-    """Whether `os.environ[…]` raised an error. Other mappings raise KeyError, too."""
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    return isinstance(error, KeyError) and frames[-1].f_code is type(os.environ).__getitem__.__code__
-
-
 def _missing_module(name: str, folder: Path) -> str:
     prefix = f"agents.{folder.name}."
     if name.startswith(prefix):
@@ -155,7 +152,7 @@ def _missing_module(name: str, folder: Path) -> str:
     if is_here or (folder.parent / package).is_dir():
         place, dots = ("a file of this agent", ".") if is_here else ("a folder beside this agent", "..")
         return f"It is {place}: write `from {dots} import {package}`, or `from {dots}{name} import …`."
-    if close := _closest(package, [path.stem for path in folder.glob("*.py")]):
+    if close := closest(package, [path.stem for path in folder.glob("*.py")]):
         return f"If you mean {close}.py of this agent: write `from . import {close}`."
     distribution = DISTRIBUTIONS.get(package, f"<the package with {package!r}>")
     advice = f"If it comes from a package, add it: make add PACKAGE={distribution}"

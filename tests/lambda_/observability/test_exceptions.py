@@ -92,7 +92,7 @@ def test_no_exception_quotes_a_message(error: BaseException, capsys: pytest.Capt
     [
         ("FAIL", "ValueError"),
         (HINT, "skill hello: its type hints raise ValueError"),
-        (MODEL, "skill hello: its parameters have no JSON Schema"),
+        (MODEL, "skill hello: parameter value has no JSON Schema"),
     ],
 )
 def test_what_an_agents_module_raises_is_logged_without_its_text(

@@ -86,7 +86,16 @@ def _files_to_store(outputs: tuple[Any, ...]) -> dict[int, tuple[File, int]]:
 def _store(turn: Turn, file: File, inline_bytes: int) -> File:
     writer = _open_writer(turn, inline_bytes)
     try:
-        if not (writer.is_stored and _is_plain(file.content)):
+        needs_reading = True
+        if writer.is_stored:  # by the run that this one replays
+            from a2a_lambda.agent.files.message_files import ReceivedFile
+
+            # Reading these runs no code of the agent's. Other code may have steps, or change something that
+            # the skill uses later, so a replay must run it, too.
+            needs_reading = not isinstance(
+                file.content, bytes | bytearray | memoryview | os.PathLike | ReceivedFile
+            )
+        if needs_reading:
             for chunk in _chunks(file):
                 if turn.cancelled:
                     raise SkillError("The turn has ended.")
@@ -115,14 +124,6 @@ def _open_writer(turn: Turn, inline_bytes: int) -> "FileWriter":
     turn.file_count += 1
     is_replayed = turn.engine is not None
     return turn.file_store.writer(turn.file_count, is_replayed=is_replayed, inline_bytes=inline_bytes)
-
-
-def _is_plain(content: Any) -> bool:
-    """Whether reading a content runs no code of the agent's. Other code may have steps, or change something
-    that the skill uses later, so a replay must run it, too."""
-    from a2a_lambda.agent.files.message_files import ReceivedFile
-
-    return isinstance(content, bytes | bytearray | memoryview | os.PathLike | ReceivedFile)
 
 
 def _chunks(file: File) -> Iterator[bytes]:

@@ -5,7 +5,6 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, is_dataclass
-from decimal import Decimal
 from enum import EnumType
 from functools import cached_property
 from types import NoneType, UnionType
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_
 
 from pydantic import BaseModel, ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema, to_jsonable_python
 
 from a2a_lambda import strictjson
@@ -103,10 +101,16 @@ class Parameter:
         hints: the function's type hints. location: where the function is, as an error names it.
         """
         name = parameter.name
+        if name == "self":
+            raise ConfigurationError(
+                f"{location}: a skill is a function, not a method: write it outside of its class"
+            )
         if name not in hints:
             raise ConfigurationError(
                 f"{location}: parameter {name} has no type: write `{name}: str`, or `turn` for the turn"
             )
+        if hints[name] is any:
+            raise ConfigurationError(f"{location}: parameter {name}: `any` is a function: write `Any`")
         if isinstance(parameter.default, FieldInfo):
             raise ConfigurationError(
                 f"{location}: the default of parameter {name} is Field(…), which would be its value:"
@@ -190,8 +194,10 @@ class Parameter:
         for text in texts:
             if self.is_seconds(text):
                 continue
+            if len(text) > SHORT_CHARACTERS:
+                self.size_limits.check_string(self.name, text)
             readers: list[tuple[Callable[[str], Any], tuple[type[Exception], ...]]] = [
-                (self._read_string, TEXT_ERRORS)
+                (self._adapter.validate_strings, TEXT_ERRORS)
             ]
             if not was_read_as_json:
                 readers.append((self._read_json, JSON_ERRORS))
@@ -212,12 +218,6 @@ class Parameter:
             self.size_limits.check(self.name, text)
         return self._adapter.validate_json(text)
 
-    def _read_string(self, text: str) -> Any:
-        """Argument from a string. Raises one of TEXT_ERRORS, or LimitExceeded."""
-        if len(text) > SHORT_CHARACTERS:
-            self.size_limits.check_string(self.name, text)
-        return self._adapter.validate_strings(text)
-
     def is_seconds(self, text: str) -> bool:
         """Whether a string is a number, where a date or a time is wanted: pydantic would take "18" for
         seconds since 1970."""
@@ -230,7 +230,7 @@ class Parameter:
     @cached_property
     def is_time(self) -> bool:
         """Whether every value is a date or a time."""
-        schema = self._adapter.json_schema(schema_generator=ParameterSchema)
+        schema = self._adapter.json_schema()
         options = [option for option in schema.get("anyOf", [schema]) if option.get("type") != "null"]
         return all(option.get("format") in TIME_FORMATS for option in options)
 
@@ -289,79 +289,3 @@ def values_of(schema: Mapping[str, Any]) -> Sequence[Json]:
         return [schema["const"]]
     values: list[Json] = schema.get("enum", [True, False] if schema.get("type") == "boolean" else [])
     return [value for index, value in enumerate(values) if value not in values[:index]]  # an Enum has aliases
-
-
-class ParameterSchema(GenerateJsonSchema):
-    """Schemas from which a client can fill slots: they have no titles or nulls, a parameter has no list of
-    types, and a decimal is a number."""
-
-    def generate(self, schema: Any, mode: Any = "validation") -> JsonSchemaValue:
-        result = super().generate(schema, mode)
-        result.setdefault("properties", {})
-        for part in (result, *result.get("$defs", {}).values()):
-            part.pop("title", None)
-            _split_types(part)
-            for field in part.get("properties", {}).values():
-                field.pop("title", None)
-                _split_types(field)
-                if field.get("default", ...) is None:
-                    del field["default"]
-        return result
-
-    def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
-        names = ("ge", "gt", "le", "lt", "multiple_of")
-        settings: Mapping[str, Any] = schema
-        bounds: Any = {name: float(settings[name]) for name in names if name in settings}
-        return self.float_schema(core_schema.float_schema(**bounds))
-
-    def encode_default(self, dft: Any) -> Any:
-        return _with_numbers(dft) if isinstance(dft, Decimal | list | tuple) else super().encode_default(dft)
-
-    def enum_schema(self, schema: core_schema.EnumSchema) -> JsonSchemaValue:
-        result = super().enum_schema(schema)
-        return result | ({"enum": [*values_of(result)]} if "enum" in result else {})
-
-    def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
-        return self.generate_inner(schema["schema"])
-
-
-def _with_numbers(value: Any) -> Any:
-    """A default as JSON, in which a decimal is a number, if JSON has it."""
-    if isinstance(value, list | tuple):
-        return list(map(_with_numbers, value))
-    is_number = isinstance(value, Decimal) and value.is_finite()
-    return float(value) if is_number else to_jsonable_python(value)
-
-
-def _split_types(schema: JsonSchemaValue) -> None:
-    """Write a list of types, which only an author's own schema has, as pydantic writes a union."""
-    if isinstance(kinds := schema.get("type"), list):
-        del schema["type"]
-        options = [{"type": kind} for kind in kinds if kind != "null"]
-        if len(options) == 1:
-            schema.update(options[0])
-        else:
-            schema.setdefault("anyOf", options or [{"type": "null"}])
-
-
-class OutputSchema(GenerateJsonSchema):
-    """Schemas of what a skill returns. They promise only what the skill keeps and every client can check:
-    some clients check formats, and read patterns as JavaScript does."""
-
-    def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
-        return {"type": "string"}  # it may have an exponent, as in "1E-8", which pydantic's pattern refuses
-
-    def datetime_schema(self, schema: core_schema.DatetimeSchema) -> JsonSchemaValue:
-        # The formats are those of RFC 3339, and only this type always has the offset that it needs.
-        return (
-            super().datetime_schema(schema) if schema.get("tz_constraint") == "aware" else {"type": "string"}
-        )
-
-    def time_schema(self, schema: core_schema.TimeSchema) -> JsonSchemaValue:
-        return {"type": "string"}
-
-    def timedelta_schema(self, schema: core_schema.TimedeltaSchema) -> JsonSchemaValue:
-        return {"type": "string"}  # RFC 3339 has neither fractions nor signs
-
-    def str_schema(self, schema: core_schema.StringSchema) -> JsonSchemaValue:
-        return {key: value for key, value in super().str_schema(schema).items() if key != "pattern"}

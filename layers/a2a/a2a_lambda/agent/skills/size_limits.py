@@ -95,16 +95,15 @@ def has_chosen_hashes(schema: Any) -> bool:
 def has_json_texts(schema: Any) -> bool:
     """Whether a text in a value may be read as JSON: by `Json[…]`, or by a validator of the agent that gets
     it before pydantic does. What such a validator makes of a text that is not JSON is not limited."""
-    return any(
-        part.get("type") == "json" or (part.get("type") in VALIDATORS and not _is_of_pydantic(part))
-        for part in _schemas_in(schema)
-    )
-
-
-def _is_of_pydantic(part: Mapping[str, Any]) -> bool:
-    """Whether a validator is one of pydantic's, such as that of a URL. None of them reads JSON."""
-    module = getattr(part["function"]["function"], "__module__", None) or ""
-    return module.partition(".")[0] == "pydantic"
+    for part in _schemas_in(schema):
+        if part.get("type") == "json":
+            return True
+        if part.get("type") in VALIDATORS:
+            # None of pydantic's own validators, such as that of a URL, reads JSON.
+            module = getattr(part["function"]["function"], "__module__", None) or ""
+            if module.partition(".")[0] != "pydantic":
+                return True
+    return False
 
 
 def _schemas_in(schema: Any) -> Iterator[Mapping[str, Any]]:

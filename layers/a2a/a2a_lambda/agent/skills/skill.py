@@ -1,26 +1,19 @@
 """A skill: a function, and how a message becomes its arguments."""
 
 import inspect
-import re
-import warnings
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import is_dataclass, replace
-from functools import cached_property, partial
-from types import MappingProxyType
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, overload
-
-from pydantic import BaseModel, Field, PydanticUserError, TypeAdapter, create_model
-from typing_extensions import is_typeddict
+from dataclasses import replace
+from functools import cached_property
+from types import MappingProxyType, NoneType
+from typing import Any, Literal, TypeVar, get_origin, overload
 
 from a2a_lambda import mistakes, strictjson
 from a2a_lambda.agent.outputs import Ask, AskArgument
 from a2a_lambda.agent.skills.annotations import hints_of, members_of, signature
 from a2a_lambda.agent.skills.parameters import (
     LIMIT_TEXTS,
-    OutputSchema,
     Parameter,
-    ParameterSchema,
     text_of_limit,
     text_of_type,
     values_of,
@@ -127,6 +120,13 @@ class Skill:
                     )
             else:
                 self.parameters.append(Parameter.of(parameter, hints, location))
+        for each in self.parameters:
+            if each.is_required and NoneType in members_of(each.hint):
+                mistakes.hints.info(
+                    "%s: the kit asks for %s, because it has no default: write `= None` if it may be absent",
+                    location,
+                    each.name,
+                )
         required_names = [parameter.name for parameter in self.parameters if parameter.is_required]
         if self.turn_name is None and required_names in (["message"], ["text"]):
             mistakes.hints.info(
@@ -295,59 +295,17 @@ class Skill:
     @cached_property
     def input_schema(self) -> dict[str, Any]:
         """JSON Schema of the parameters, as for a tool of MCP. Raises ConfigurationError."""
-        fields: dict[str, Any] = {
-            parameter.name: (
-                parameter.hint,
-                Field(
-                    default=... if parameter.is_required else parameter.default,
-                    description=parameter.description or None,
-                ),
-            )
-            for parameter in self.parameters
-        }
-        try:
-            with warnings.catch_warnings():  # a parameter called `schema` or `json` has the name of a method
-                warnings.simplefilter("ignore", UserWarning)
-                model = create_model(self.id, **fields)
-            schema: dict[str, Any] = model.model_json_schema(schema_generator=ParameterSchema)
-            strictjson.dumps_verified(schema)  # a default may be infinite
-        except Exception as error:
-            # If a pattern is wrong, the last line says why.
-            lines = re.split(r"\n\s*|\. Set `", error_text(error))
-            reason = lines[-1 if lines[0].endswith(":") else 0].removesuffix(".")
-            raise ImportFailed(
-                f"{self._where}: its parameters have no JSON Schema",
-                f": {reason}. A parameter is a value that JSON can hold, such as a dataclass or a pydantic"
-                " model; the files of a message are in turn.files",
-            ) from (None if isinstance(error, PydanticUserError) else error)
-        if "$defs" in schema:
-            from a2a_lambda.agent.skills.unions import check_unions  # few skills have classes
+        from a2a_lambda.agent.skills.schemas import input_schema  # a deployment has it in its manifest
 
-            check_unions(schema, self._where)
-        return schema
+        return input_schema(self.id, self.parameters, self._where)
 
     @cached_property
     def output_schema(self) -> dict[str, Any] | None:
         """JSON Schema of what the skill returns, if its annotation is one class of objects: a model, a
         dataclass or a TypedDict; else None."""
-        hint = get_args(self._returns)[0] if get_origin(self._returns) is Annotated else self._returns
-        kind: Any = get_origin(hint) or hint  # of a generic class
-        is_model = isinstance(kind, type) and (issubclass(kind, BaseModel) or is_dataclass(kind))
-        if not (is_model or is_typeddict(kind)) or kind.__module__.startswith("a2a_lambda."):
-            return None
-        try:
-            schema_of = partial(
-                TypeAdapter(hint).json_schema, mode="serialization", schema_generator=OutputSchema
-            )
-            schema = schema_of()
-            # Only pydantic's own classes are sent by their aliases. What has both kinds promises nothing.
-            if not hasattr(kind, "__pydantic_serializer__") and schema != schema_of(by_alias=False):
-                return None
-        except Exception:  # a class that has no schema promises nothing
-            return None
-        if "$ref" in schema:  # of a class that contains itself
-            schema = {**schema["$defs"][schema["$ref"].rpartition("/")[2]], "$defs": schema["$defs"]}
-        return schema if schema.get("type") == "object" else None
+        from a2a_lambda.agent.skills.schemas import output_schema
+
+        return output_schema(self._returns)
 
 
 def _fits_turn(hint: Any) -> bool:

@@ -1,6 +1,7 @@
 """Unions that hold themselves: whether reading a value of them takes time that doubles with each level."""
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from a2a_lambda.errors import ConfigurationError
@@ -23,25 +24,23 @@ def check_unions(schema: Schema, location: str) -> None:
     the skill is, as the error names it.
     """
     definitions = schema.get("$defs", {})
-    for definition in definitions.values():
-        for start, _ in _pairs_of(definition, definition, definitions):
-            if pair := _pair_between(start, definitions):
-                raise ConfigurationError(f"{location}: {_problem_of(pair, definitions)}")
-
-
-def _problem_of(pair: Pair, definitions: Schema) -> str:
+    starts = (_pairs_of(definition, definition, definitions) for definition in definitions.values())
+    pairs = (_pair_between(start, definitions) for start, _ in chain.from_iterable(starts))
+    if (pair := next(filter(None, pairs), None)) is None:
+        return
     names = [name for name, definition in definitions.items() if any(definition is one for one in pair)]
     if len(names) < len(pair):
-        return (
-            "a parameter's type contains itself in two ways that JSON does not tell apart, so each level of a"
-            " value doubles the time to read it: keep one of the two, such as list[…] or set[…]"
+        raise ConfigurationError(
+            f"{location}: a parameter's type contains itself in two ways that JSON does not tell apart, so"
+            " each level of a value doubles the time to read it: keep one of the two, such as list[…]"
         )
     one, other = (choice.get("properties", {}) for choice in pair)
     tag = next((key for key in one if "const" in one[key] and "const" in other.get(key, {})), "")
     advice = "write" if tag else 'give each a field such as `type: Literal["…"]`, and write'
-    return (
-        f"{' and '.join(names)} contain each other, so each level of a value doubles the time to read it:"
-        f' {advice} Annotated[{" | ".join(names)}, Field(discriminator="{tag or "type"}")] for their union'
+    raise ConfigurationError(
+        f"{location}: {' and '.join(names)} contain each other, so each level of a value doubles the time to"
+        f' read it: {advice} Annotated[{" | ".join(names)}, Field(discriminator="{tag or "type"}")] for their'
+        " union"
     )
 
 
@@ -52,7 +51,15 @@ def _pair_between(start: Schema, definitions: Schema) -> Pair | None:
     seen: set[tuple[int, int, bool]] = set()
     while waiting:
         (one, other), pair = waiting.pop()
-        for below in _pairs_below(one, other, definitions):
+        # What one member of the value may be, if the value is read as one type and as the other.
+        pairs_below = (
+            below
+            for key, member in _members_of(one)
+            for other_key, other_member in _members_of(other)
+            if key == other_key or None in (key, other_key)
+            for below in _pairs_of(member, other_member, definitions)
+        )
+        for below in pairs_below:
             first_pair = pair or (below if below[0] is not below[1] else None)
             if first_pair and below[0] is below[1] is start:
                 return first_pair
@@ -61,14 +68,6 @@ def _pair_between(start: Schema, definitions: Schema) -> Pair | None:
                 seen.add(key)
                 waiting.append((below, first_pair))
     return None
-
-
-def _pairs_below(one: Schema, other: Schema, definitions: Schema) -> Iterator[Pair]:
-    """Types that one member of a value may have, if the value is read as one type and as the other."""
-    for key, member in _members_of(one):
-        for other_key, other_member in _members_of(other):
-            if key == other_key or None in (key, other_key):
-                yield from _pairs_of(member, other_member, definitions)
 
 
 def _members_of(schema: Schema) -> Iterator[tuple[str | int | None, Schema]]:
@@ -83,7 +82,10 @@ def _members_of(schema: Schema) -> Iterator[tuple[str | int | None, Schema]]:
 def _pairs_of(one: Schema, other: Schema, definitions: Schema) -> Iterator[Pair]:
     """The objects and lists as which one value may be read by two schemas. A discriminator (oneOf) chooses
     the same one in both."""
-    one, other = _resolve(one, definitions), _resolve(other, definitions)
+    while "$ref" in one:
+        one = definitions[one["$ref"].rpartition("/")[2]]
+    while "$ref" in other:
+        other = definitions[other["$ref"].rpartition("/")[2]]
     if one is other and "oneOf" in one:
         for choice in one["oneOf"]:
             yield from _pairs_of(choice, choice, definitions)
@@ -96,9 +98,3 @@ def _pairs_of(one: Schema, other: Schema, definitions: Schema) -> Iterator[Pair]
             return
     if one.get("type") == other.get("type") and one.get("type") in ("object", "array"):
         yield one, other
-
-
-def _resolve(schema: Schema, definitions: Schema) -> Schema:
-    while "$ref" in schema:
-        schema = definitions[schema["$ref"].rpartition("/")[2]]
-    return schema

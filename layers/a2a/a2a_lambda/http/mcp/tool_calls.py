@@ -217,22 +217,17 @@ async def _encode_stream(
         # A client that leaves cancels its call. In the older revisions it may have lost its connection only:
         # https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server
         if not is_over and call.message.is_stateless:
-            _cancel_later(call, task_id)
+
+            async def cancel() -> None:
+                with suppress(KitError):
+                    await call.kit.service.cancel(call.namespace, task_id)
+
+            threads.keep(asyncio.ensure_future(cancel()))  # this generator must not wait any longer
         raise
     except Exception as cause:
         yield sse.encode(_encode_failure(call, tool, arguments, cause))
         if is_fault_on_lambda(cause, call.request):
             raise
-
-
-def _cancel_later(call: McpCall, task_id: str) -> None:
-    """Cancel a task after the answer's generator has ended, because that must not wait any longer."""
-
-    async def cancel() -> None:
-        with suppress(KitError):
-            await call.kit.service.cancel(call.namespace, task_id)
-
-    threads.keep(asyncio.ensure_future(cancel()))
 
 
 def _progress_in(event: Event) -> str:
