@@ -14,6 +14,7 @@ import getpass
 import io
 import logging
 import os
+import re
 import shutil
 import sys
 from collections.abc import Mapping
@@ -34,7 +35,7 @@ from a2a_lambda.agent.configuration import (
 )
 from a2a_lambda.errors import ConfigurationError
 from a2a_lambda.mistakes import did_you_mean
-from tools.command import reports_errors, require_name
+from tools.command import AGENTS, reports_errors, require_name
 from tools.deployment.stack import aws_errors, table_of
 
 EFFECT = "Running functions may use the old value for five more minutes."
@@ -58,9 +59,18 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
         return 0
     values.set(name, _value(kind, name, environ))
     print(f"set {name} in {values.place}. An agent reads it with turn.{kind}({name!r}).")
+    if name not in (names := _names_read(kind)):
+        print(f"note: no agent's code has turn.{kind}({name!r}){did_you_mean(name, names)}")
     if stack:
         print(EFFECT)
     return 0
+
+
+def _names_read(kind: ValueKind) -> set[str]:
+    """The names of secrets or settings in the code of agents."""
+    call = re.compile(rf"\.{kind}\(\s*[\"']([a-z0-9-]+)[\"']")
+    texts = (path.read_text("utf-8", "replace") for path in AGENTS.rglob("*.py"))
+    return {name for text in texts for name in call.findall(text)}
 
 
 class EnvironmentFile:

@@ -143,6 +143,21 @@ def test_other_lines_of_the_file_are_kept(line: str) -> None:
     assert ENVIRONMENT_FILE.read_text().startswith(f"{line}\n")
 
 
+def test_a_name_that_no_agent_reads_is_noticed(capsys: pytest.CaptureFixture[str]) -> None:
+    code = Path("functions/agents/hello/agent.py")
+    code.parent.mkdir(parents=True)
+    code.write_text('turn.setting("model"), turn.setting(\n    "region", "eu"), turn.secret("openai")')
+    assert run("setting", NAME="modle", VALUE="x") == 0
+    assert "note: no agent's code has turn.setting('modle'); did you mean model?" in capsys.readouterr().out
+    assert run("setting", NAME="region", VALUE="x") == 0
+    assert "note:" not in capsys.readouterr().out
+
+
+def test_a_name_in_another_form_is_corrected(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("secret", "sk-1", NAME="OPENAI_API_KEY") == 1
+    assert capsys.readouterr().err.endswith("begin with a letter, as in 'openai-api-key'\n")
+
+
 def test_a_variable_in_lower_case_is_none(capsys: pytest.CaptureFixture[str]) -> None:
     """turn.secret does not read it."""
     ENVIRONMENT_FILE.write_text("SECRET_Openai=1\nSECRET_OPEN_AI=2\n")

@@ -124,9 +124,11 @@ def variable_of(kind: ValueKind, name: str) -> str:
     """Environment variable of a secret or a setting. Raises ConfigurationError for a name that is not
     allowed."""
     if not VALUE_NAME.fullmatch(name):
+        right_name = name.lower().replace("_", "-")
+        example = right_name if VALUE_NAME.fullmatch(right_name) else "openai-2"
         raise ConfigurationError(
             f"{excerpt(name)!r} cannot be the name of a {kind}. Use at most 63 lower-case letters, digits"
-            " and -, and begin with a letter, as in 'openai-2'"
+            f" and -, and begin with a letter, as in {example!r}"
         )
     return VARIABLE_PREFIXES[kind] + name.upper().replace("-", "_")
 

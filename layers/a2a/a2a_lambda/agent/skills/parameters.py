@@ -261,11 +261,19 @@ class Parameter:
         return ""
 
 
-def text_of_limit(keyword: str, limit: Any) -> str:
-    """What a value must be because of a keyword of LIMIT_TEXTS, such as "at least 3 characters long"."""
-    if keyword in ("minLength", "minItems") and limit == 1:
-        return "not empty"
-    return LIMIT_TEXTS[keyword].format(f"{limit:g}" if isinstance(limit, float) else limit)
+def text_of_limits(schema: Mapping[str, Any]) -> str:
+    """What a value must be because of keywords of LIMIT_TEXTS, such as "at least 3 characters long"."""
+    texts = {
+        keyword: text.format(f"{limit:g}" if isinstance(limit := schema[keyword], float) else limit)
+        for keyword, text in LIMIT_TEXTS.items()
+        if keyword in schema
+    }
+    for least, most in (("minLength", "maxLength"), ("minItems", "maxItems")):
+        if schema.get(least) == 1:
+            texts[least] = "not empty"
+        if least in texts and schema[least] == schema.get(most):
+            texts[least] = texts.pop(most).replace("at most", "exactly")
+    return " and ".join(texts.values())
 
 
 def text_of_type(schema: Mapping[str, Any]) -> str:

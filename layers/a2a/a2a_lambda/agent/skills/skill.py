@@ -12,9 +12,8 @@ from a2a_lambda import mistakes, strictjson
 from a2a_lambda.agent.outputs import Ask, AskArgument
 from a2a_lambda.agent.skills.annotations import hints_of, members_of, signature
 from a2a_lambda.agent.skills.parameters import (
-    LIMIT_TEXTS,
     Parameter,
-    text_of_limit,
+    text_of_limits,
     text_of_type,
     values_of,
 )
@@ -289,8 +288,7 @@ class Skill:
     def _limits(self, name: str, *, has_type: bool = True) -> str:
         """What a parameter's value must be; "" if its schema does not say. has_type: with its type."""
         schema = self._property(name)
-        words = " and ".join(text_of_limit(key, schema[key]) for key in LIMIT_TEXTS if key in schema)
-        return ", ".join(filter(None, (text_of_type(schema) if has_type else "", words)))
+        return ", ".join(filter(None, (text_of_type(schema) if has_type else "", text_of_limits(schema))))
 
     @cached_property
     def input_schema(self) -> dict[str, Any]:
