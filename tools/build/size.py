@@ -66,8 +66,8 @@ def report(
     advice = "Remove a package,"
     if agent_count > 1:
         advice += (
-            " let each stage serve fewer agents (AgentNames in samconfig.toml) and build those (make build"
-            " AGENTS=…),"
+            " let each stage serve fewer agents (AgentNames in samconfig.toml) and build one stage (make"
+            " build STAGE=…),"
         )
     return (
         f"error: {line}. Lambda refuses that. {advice} or use a container image: make image."

@@ -174,7 +174,8 @@ def find_problems(expect: Expectation, answer: Answer, seconds: float) -> list[s
     problems: list[str] = []
     if answer.state != expect.state:
         problems.append(f"the state is {answer.state}, not {expect.state}")
-    reply = _short(answer.text) or "it has no text"
+    without_text = "it has data, which `equals` checks" if answer.data else "it has no text"
+    reply = _short(answer.text) or without_text
     for text in expect.contains:
         if text.lower() not in answer.text.lower():
             problems.append(f"the reply does not contain {text!r}: {reply}")

@@ -45,7 +45,7 @@ def test_the_layer_of_tracing_counts_where_it_is(tmp_path: Path) -> None:
         (100, 0, ["104.0 of 250 MB"]),
         (200, 0, ["warning", "204.0 of 250 MB", "heavy 200 MB"]),
         (246, 0, ["warning", "250.0 of 250 MB"]),
-        (247, 1, ["error", "Lambda refuses", "fewer agents", "make build AGENTS=…", "heavy 247 MB"]),
+        (247, 1, ["error", "Lambda refuses", "fewer agents", "make build STAGE=…", "heavy 247 MB"]),
     ],
 )
 def test_sizes(tmp_path: Path, package: int, status: int, said: list[str]) -> None:

@@ -29,6 +29,11 @@ def answer_of(state: str, text: str, data: list[Json], skill: str = "") -> Answe
         ({}, answer_of("failed", "", []), "the state is failed, not completed"),
         ({"matches": r"\d+"}, answer_of("completed", "none", []), r"does not match \d+"),
         ({"equals": {"a": 1}}, answer_of("completed", "", [{"a": 2}]), "the data is {'a': 2}"),
+        (
+            {"contains": "5"},
+            answer_of("completed", "", [5]),
+            "contain '5': it has data, which `equals` checks",
+        ),
         ({"equals": None}, answer_of("completed", "", [{"a": 1}]), "the data is {'a': 1}, not None"),
         (
             {"equals": {"a": True}},

@@ -229,7 +229,7 @@ def _card_mistakes(
                 missing_fields -= {(*loc[:-1], other) for other in guesses}
                 homes = [home for home, names in fields.items() if loc[-1] in names]
                 hint = did_you_mean(str(loc[-1]), guesses)
-                if homes and not guesses:
+                if homes and not guesses and level != "schedules":
                     hint = f"; it belongs {f'in {homes[0]}' if homes[0] else 'at the top of the card'}."
                 advice = ": remove it, because the kit fills it in" if name in DEPLOYMENT_FIELDS else hint
                 mistake = f"{name} is not a field{' of a card' if not level else f' of {level}'}{advice}"
