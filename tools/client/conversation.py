@@ -114,7 +114,7 @@ class Chat:
         command, *words = line.split(maxsplit=1) if line.startswith("/") else [""]
         rest = "".join(words)
         match command:
-            case "/quit":
+            case "/quit" | "/exit":
                 return False
             case "/help":
                 self._view.note(HELP)
