@@ -108,6 +108,11 @@ def test_a_validator_does_not_run_on_the_servers_loop(tmp_path: Path) -> None:
         ("list[bool]", "a JSON list such as [true, false]"),
         ("dict[str, int]", 'a JSON object such as {"a": 1}'),
         ("dict[str, bool]", 'a JSON object such as {"a": true}'),
+        (
+            "Annotated[list[int], Field(min_length=1, max_length=1)]",
+            "a JSON list, exactly 1 entry long",
+        ),
+        ("list[Annotated[int, WithJsonSchema({'type': ['integer', 'null']})]]", "a JSON list"),
         ("list[date]", "a JSON list"),
         ("list[list[int]]", "a JSON list"),
         ("list[Literal['x', 'y']]", "a JSON list"),
@@ -118,7 +123,8 @@ def test_a_validator_does_not_run_on_the_servers_loop(tmp_path: Path) -> None:
 )
 def test_the_example_of_a_question_fits(tmp_path: Path, hint: str, kind: str) -> None:
     code = (
-        "from datetime import date\nfrom typing import Literal\nfrom pydantic import BaseModel\n"
+        "from datetime import date\nfrom typing import Annotated, Literal\n"
+        "from pydantic import BaseModel, Field, WithJsonSchema\n"
         'class Place(BaseModel):\n    city: str\n    zip: str = ""\n'
         f"@skill\ndef hello(x: {hint}): return 'it fits'"
     )

@@ -14,6 +14,7 @@ from pydantic import (
     HttpUrl,
     Json,
     TypeAdapter,
+    WithJsonSchema,
     WrapValidator,
     field_serializer,
 )
@@ -109,6 +110,12 @@ class Sorted(Notes):
         return sorted(ids)
 
 
+class Typed(BaseModel):
+    type: Literal["text"] = "text"
+    serialization: set[int] = set()
+    text: str = ""
+
+
 class Checked(Notes):
     ids: Annotated[set[int], BeforeValidator(lambda ids: ids)] = set()
 
@@ -134,12 +141,29 @@ def test_json_in_json_in_json_counts() -> None:
         (Sorted, False),
         (dict[str, Any], False),
         (Checked, True),
+        (Typed, False),
+        (Annotated[int, WithJsonSchema({"type": ["integer", "null"]})], False),
+        (Annotated[int, BeforeValidator(TypeAdapter(int).validate_json)], True),
         (Json[int], True),
         (list[Annotated[int, WrapValidator(lambda text, read: read(text))]], True),
     ],
 )
 def test_which_texts_may_be_read_as_json(hint: Any, *, is_read: bool) -> None:
     assert size_limits.has_json_texts(TypeAdapter(hint).core_schema) is is_read
+
+
+def test_a_field_may_have_the_name_of_a_key_of_pydantics() -> None:
+    parameter = Parameter("x", Typed, "")
+    value = {"type": "text", "text": "a" * 20_000, "serialization": [1]}
+    assert parameter.read([json.dumps(value)], value).serialization == {1}
+    value = {"serialization": list(range(5_001))}
+    with pytest.raises(LimitExceeded, match="at most 5,000 elements"):
+        parameter.read([json.dumps(value)], value)
+
+
+def test_no_limit_is_below_what_is_not_checked() -> None:
+    assert parameters.SHORT_CHARACTERS <= 2 * size_limits.MAX_HASHED_ELEMENTS
+    assert parameters.SHORT_CHARACTERS <= 2 * size_limits.MAX_CONTAINERS
 
 
 def test_a_large_file_is_not_searched_for_strings(monkeypatch: pytest.MonkeyPatch) -> None:

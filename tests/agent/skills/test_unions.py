@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel, Discriminator, Field, Tag
+from pydantic import BaseModel, BeforeValidator, Discriminator, Field, RootModel, Tag
 from typing_extensions import TypeAliasType, TypedDict
 
 from a2a_lambda import Agent
@@ -63,6 +63,55 @@ class Row(BaseModel):
     cell: "Row | dict[str, Row] | None" = None
 
 
+class Not(BaseModel):
+    kind: Literal["not", "none"]
+    items: "list[Not | Either | Word | str]"
+
+
+class Either(BaseModel):
+    kind: Literal["or"]
+    version: Literal[1]
+    items: "list[Not | Either | Word | str]"
+
+
+class Word(BaseModel):
+    kind: Literal["word"]
+    version: Literal[1]
+    value: int
+
+
+class Plus(BaseModel):
+    kind_: Literal["plus"] = Field(alias="kind")
+    item: "Plus | Minus"
+
+
+class Minus(BaseModel):
+    kind_: Literal["minus"] = Field(alias="kind")
+    item: "Plus | Minus"
+
+
+class Up(BaseModel):
+    kind: Literal["move"]
+    next: "list[Up] | list[Down]"
+
+
+class Down(BaseModel):
+    kind: Literal["move"]
+    next: "list[Up] | list[Down]"
+
+
+class Step(BaseModel):
+    kind: Literal["move"]
+    next: "Step | Jump | None"
+
+
+class Jump(BaseModel):
+    kind: Literal["move"]
+    next: "Step | Jump | None"
+
+
+Nested = TypeAliasType("Nested", "int | list[Nested] | tuple[Nested, ...]")
+
 Lists = TypeAliasType("Lists", "int | list[Lists] | set[Lists]")
 
 
@@ -75,6 +124,11 @@ Lists = TypeAliasType("Lists", "int | list[Lists] | set[Lists]")
         (Folder, "Folder and Link contain each other"),
         (Row, "a parameter.s type contains itself in two ways"),
         (Lists, "a parameter.s type contains itself in two ways"),
+        (Nested, "a parameter.s type contains itself in two ways"),
+        (Not, 'Either and Not and Word .* Annotated.Either . Not . Word, Field.*="kind"'),
+        (Plus, 'Minus and Plus contain .* write Annotated.*discriminator="kind_"'),
+        (Up, ".* merge the two into one, such as list.A . B. for list.A. . list.B."),
+        (Step, "Jump and Step contain each other, .* each its own text"),
     ],
 )
 def test_a_type_whose_levels_double_the_time_is_refused(hint: Any, words: str) -> None:
@@ -105,14 +159,41 @@ class Even(BaseModel):
     odd: "Odd | Even | None"
 
 
-class Not(BaseModel):
-    kind: Literal["not"]
-    items: "list[Annotated[Not | All, Field(discriminator='kind')] | str]"
+class Any_(BaseModel):
+    kind: Literal["any"]
+    items: "list[Annotated[Any_ | All, Field(discriminator='kind')] | str]"
 
 
 class All(BaseModel):
     kind: Literal["all"]
-    items: "list[Annotated[Not | All, Field(discriminator='kind')] | str]"
+    items: "list[Annotated[Any_ | All, Field(discriminator='kind')] | str]"
+
+
+def pick(value: Any) -> Any:
+    kinds: dict[str, Any] = {"fork": Fork, "knife": Knife}
+    return kinds[value["kind"]].model_validate(value) if isinstance(value, dict) else value
+
+
+class Fork(BaseModel):
+    kind: Literal["fork"]
+    items: "list[Annotated[Fork | Knife, BeforeValidator(pick)]]"
+
+
+class Knife(BaseModel):
+    kind: Literal["knife"]
+    items: "list[Annotated[Fork | Knife, BeforeValidator(pick)]]"
+
+
+class Open(BaseModel, extra="allow"):
+    __pydantic_extra__: "dict[str, Open]"
+    child: "Closed | None" = None
+
+
+class Closed(BaseModel):
+    child: "Open | None" = None
+
+
+class Root(RootModel["Root | int"]): ...
 
 
 class Add(BaseModel):
@@ -131,7 +212,8 @@ Values = TypeAliasType("Values", "int | list[Values] | dict[str, Values]")
 
 
 @pytest.mark.parametrize(
-    "hint", [Tree, Odd, Not, Not | All, Add, Pair, Values, list[Values], And.__mro__[1], Any]
+    "hint",
+    [Tree, Odd, Any_, Any_ | All, Fork, Open, Root, Add, Pair, Values, list[Values], And.__mro__[1], Any],
 )
 def test_other_types_that_contain_themselves_are_accepted(hint: Any) -> None:
     """JSON tells their choices apart, or a value for several of them has each level several times itself."""

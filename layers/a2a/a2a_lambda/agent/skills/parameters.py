@@ -49,7 +49,8 @@ JSON_ERRORS = (*TEXT_ERRORS, AttributeError, TypeError)
 """The same for JSON: a validator of the agent may expect a string."""
 
 SHORT_CHARACTERS = 10_000
-"""Maximum length of an argument that needs no check of its size. Each element has two characters at least."""
+"""Maximum length of an argument that needs no check by SizeLimits, all of whose limits are at least half as
+many elements. Each element has two characters at least."""
 
 ERROR_TYPES = frozenset(get_args(core_schema.ErrorType)) - {"value_error", "assertion_error"}
 """Errors in pydantic's own words."""
@@ -268,6 +269,9 @@ def text_of_limits(schema: Mapping[str, Any]) -> str:
         for keyword, text in LIMIT_TEXTS.items()
         if keyword in schema
     }
+    for keyword in ("maxLength", "maxItems"):
+        if schema.get(keyword) == 1:
+            texts[keyword] = texts[keyword].replace("characters", "character").replace("entries", "entry")
     for least, most in (("minLength", "maxLength"), ("minItems", "maxItems")):
         if schema.get(least) == 1:
             texts[least] = "not empty"
@@ -287,7 +291,9 @@ def text_of_type(schema: Mapping[str, Any]) -> str:
     if member in ({}, True):
         member = {"type": "string"}
     # Others, such as those of one format, or of a class, have no short example.
-    example = EXAMPLES.get((kind, member["type"])) if member and member.keys() == {"type"} else None
+    has_example = member and member.keys() == {"type"} and isinstance(member["type"], str)
+    has_example = has_example and schema.get("minItems", 2) <= 2 <= schema.get("maxItems", 2)
+    example = EXAMPLES.get((kind, member["type"])) if has_example else None
     return f"{text} such as {example}" if example else text
 
 

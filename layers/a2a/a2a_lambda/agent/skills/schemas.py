@@ -19,16 +19,17 @@ from a2a_lambda.agent.skills.unions import check_unions
 from a2a_lambda.errors import ImportFailed, error_text
 
 
-def input_schema(skill_id: str, parameters: Sequence[Parameter], location: str) -> dict[str, Any]:
+def make_input_schema(skill_id: str, parameters: Sequence[Parameter], location: str) -> dict[str, Any]:
     """JSON Schema of parameters. location: where the skill is, as an error names it. Raises
     ConfigurationError."""
     try:
-        schema = _schema_of(skill_id, parameters)
+        model = _model_of(skill_id, parameters)
+        schema = _schema_of(model)
     except Exception as error:
         subject = "its parameters have"
         for parameter in parameters:
             try:
-                _schema_of(skill_id, [parameter])
+                _schema_of(_model_of(skill_id, [parameter]))
             except Exception:
                 subject = f"parameter {parameter.name} has"
                 break
@@ -41,12 +42,12 @@ def input_schema(skill_id: str, parameters: Sequence[Parameter], location: str) 
             " the files of a message are in turn.files",
         ) from (None if isinstance(error, PydanticUserError) else error)
     if "$defs" in schema:
-        check_unions(schema, location)
+        check_unions(model.model_json_schema(by_alias=False, schema_generator=ReadingSchema), location)
     return schema
 
 
-def _schema_of(skill_id: str, parameters: Sequence[Parameter]) -> dict[str, Any]:
-    """JSON Schema of parameters. Raises any exception, because a type is an agent's code."""
+def _model_of(skill_id: str, parameters: Sequence[Parameter]) -> type[BaseModel]:
+    """A model with the parameters as fields. Raises any exception, because a type is an agent's code."""
     fields: dict[str, Any] = {
         parameter.name: (
             parameter.hint,
@@ -59,13 +60,17 @@ def _schema_of(skill_id: str, parameters: Sequence[Parameter]) -> dict[str, Any]
     }
     with warnings.catch_warnings():  # a parameter called `schema` or `json` has the name of a method
         warnings.simplefilter("ignore", UserWarning)
-        model = create_model(skill_id, **fields)
+        return create_model(skill_id, **fields)
+
+
+def _schema_of(model: type[BaseModel]) -> dict[str, Any]:
+    """JSON Schema of parameters. Raises as `_model_of`."""
     schema: dict[str, Any] = model.model_json_schema(schema_generator=ParameterSchema)
     strictjson.dumps_verified(schema)  # a default may be infinite
     return schema
 
 
-def output_schema(returns: Any) -> dict[str, Any] | None:
+def make_output_schema(returns: Any) -> dict[str, Any] | None:
     """JSON Schema of what a skill returns, if that is one class of objects; else None. returns: the skill's
     annotation."""
     hint = get_args(returns)[0] if get_origin(returns) is Annotated else returns
@@ -139,6 +144,28 @@ def _split_types(schema: JsonSchemaValue) -> None:
             schema.update(options[0])
         else:
             schema.setdefault("anyOf", options or [{"type": "null"}])
+
+
+class ReadingSchema(GenerateJsonSchema):
+    """Schemas with each type as which pydantic reads a value: two of a union may have the same schema. A
+    union whose value a validator of the agent gets first is left out, because that may choose."""
+
+    def get_union_of_schemas(self, schemas: list[JsonSchemaValue]) -> JsonSchemaValue:
+        return {"anyOf": schemas}  # with equal ones
+
+    def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
+        return self.generate_inner(schema["schema"])
+
+    def function_before_schema(self, schema: core_schema.BeforeValidatorFunctionSchema) -> JsonSchemaValue:
+        inner = self.generate_inner(schema["schema"])
+        return {} if "anyOf" in inner else inner
+
+    def function_wrap_schema(self, schema: core_schema.WrapValidatorFunctionSchema) -> JsonSchemaValue:
+        inner = self.generate_inner(schema["schema"])
+        return {} if "anyOf" in inner else inner
+
+    def function_plain_schema(self, schema: core_schema.PlainValidatorFunctionSchema) -> JsonSchemaValue:
+        return {}
 
 
 class OutputSchema(GenerateJsonSchema):

@@ -15,15 +15,20 @@ MAX_HASHED_ELEMENTS = 5_000
 """Maximum number of elements in an argument whose type has a set, or keys, whose hashes a client can choose.
 If all hashes are equal, the time grows with the square of their number."""
 
-JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)
+JSON_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 """A string in JSON, or the rest of a text that does not close it. If the closing quote were required, each
-quote in such a text would begin a search to its end."""
+quote in such a text would begin a search to its end. The possessive quantifiers keep no position for each
+character, which would take 100 bytes."""
 
 HARMLESS = frozenset(("str", "bytes", "literal", "enum", "bool", "none"))
 """Types whose hashes are random, or that have few values."""
 
 VALIDATORS = frozenset(("function-before", "function-wrap", "function-plain"))
 """Schemas of functions that get a value before pydantic reads it."""
+
+
+NOT_READ = frozenset(("serialization", "metadata", "default", "expected"))
+"""What a schema has besides the schemas by which values are read."""
 
 
 class SizeLimits:
@@ -47,8 +52,8 @@ class SizeLimits:
             self.check(name, text)
 
     def _has_more(self, limit: int, marks: str, text: str) -> bool:
-        # This is fast, even for a file as base64, and counts no fewer marks: each is in the text as it is,
-        # unless a string has it as an escape sequence.
+        # This is fast, even for a file as base64, and never counts too few: each mark is in the text as it
+        # is, unless a string has it as an escape sequence.
         most = sum(map(text.count, marks)) + (text.count("\\u") if self._has_json_texts else 0)
         return most > limit and self._count(marks, text) > limit
 
@@ -99,19 +104,23 @@ def has_json_texts(schema: Any) -> bool:
         if part.get("type") == "json":
             return True
         if part.get("type") in VALIDATORS:
-            # None of pydantic's own validators, such as that of a URL, reads JSON.
-            module = getattr(part["function"]["function"], "__module__", None) or ""
-            if module.partition(".")[0] != "pydantic":
+            # None of pydantic's own validators, such as that of a URL, reads JSON, but its methods can be
+            # validators: BeforeValidator(Model.model_validate_json).
+            function = part["function"]["function"]
+            module = getattr(function, "__module__", None) or ""
+            is_pydantics = module.partition(".")[0] == "pydantic"
+            if not is_pydantics or getattr(function, "__name__", "").endswith("_json"):
                 return True
     return False
 
 
 def _schemas_in(schema: Any) -> Iterator[Mapping[str, Any]]:
-    """The mappings in a schema, which are its parts, and itself; without those that say how its values are
-    written."""
-    if isinstance(schema, Mapping):
+    """The schemas in a schema, and itself; without those that say how its values are written."""
+    if isinstance(schema, Mapping) and isinstance(schema.get("type"), str):
         yield schema
-        schema = [part for key, part in schema.items() if key != "serialization"]
+        schema = [part for key, part in schema.items() if key not in NOT_READ]
+    elif isinstance(schema, Mapping):  # schemas by the names of fields, which may be any
+        schema = list(schema.values())
     if isinstance(schema, list | tuple):
         for part in schema:
             yield from _schemas_in(part)

@@ -293,17 +293,17 @@ class Skill:
     @cached_property
     def input_schema(self) -> dict[str, Any]:
         """JSON Schema of the parameters, as for a tool of MCP. Raises ConfigurationError."""
-        from a2a_lambda.agent.skills.schemas import input_schema  # a deployment has it in its manifest
+        from a2a_lambda.agent.skills.schemas import make_input_schema  # a deployment has it in its manifest
 
-        return input_schema(self.id, self.parameters, self._where)
+        return make_input_schema(self.id, self.parameters, self._where)
 
     @cached_property
     def output_schema(self) -> dict[str, Any] | None:
         """JSON Schema of what the skill returns, if its annotation is one class of objects: a model, a
         dataclass or a TypedDict; else None."""
-        from a2a_lambda.agent.skills.schemas import output_schema
+        from a2a_lambda.agent.skills.schemas import make_output_schema
 
-        return output_schema(self._returns)
+        return make_output_schema(self._returns)
 
 
 def _fits_turn(hint: Any) -> bool:

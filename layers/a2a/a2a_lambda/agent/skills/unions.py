@@ -1,4 +1,4 @@
-"""Unions that hold themselves: whether reading a value of them takes time that doubles with each level."""
+"""Recursive unions: whether the time to read a value doubles with each level of nesting."""
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
@@ -19,9 +19,8 @@ def check_unions(schema: Schema, location: str) -> None:
     doubles the time: 40 levels would take days. A discriminator makes it read only one.
     Source: https://docs.pydantic.dev/latest/concepts/unions/
 
-    schema: JSON Schema of a skill's parameters, as ParameterSchema makes it. It has one entry for types of
-    equal schemas, such as a list and a tuple of any length, so a union of those is not found. location: where
-    the skill is, as the error names it.
+    schema: JSON Schema of a skill's parameters, as ReadingSchema makes it. location: where the skill is, as
+    the error names it.
     """
     definitions = schema.get("$defs", {})
     starts = (_pairs_of(definition, definition, definitions) for definition in definitions.values())
@@ -32,16 +31,41 @@ def check_unions(schema: Schema, location: str) -> None:
     if len(names) < len(pair):
         raise ConfigurationError(
             f"{location}: a parameter's type contains itself in two ways that JSON does not tell apart, so"
-            " each level of a value doubles the time to read it: keep one of the two, such as list[…]"
+            " each level of a value doubles the time to read it: merge the two into one, such as list[A | B]"
+            " for list[A] | list[B], or list[A] for list[A] | set[A]"
         )
-    one, other = (choice.get("properties", {}) for choice in pair)
-    tag = next((key for key in one if "const" in one[key] and "const" in other.get(key, {})), "")
-    advice = "write" if tag else 'give each a field such as `type: Literal["…"]`, and write'
+    # The other classes that stand beside the two in a union.
+    for union in _unions_in(schema):
+        choices = [option["$ref"].rpartition("/")[2] for option in union if "$ref" in option]
+        if {*names} <= {*choices}:
+            names += [name for name in choices if name not in names and "properties" in definitions[name]]
+    fields = [definitions[name].get("properties", {}) for name in names]
+    tag = next((key for key in fields[0] if _tells_apart(key, fields)), "")
+    advice = (
+        "write" if tag else 'give each a field such as `type: Literal["…"]`, each its own text, and write'
+    )
     raise ConfigurationError(
         f"{location}: {' and '.join(names)} contain each other, so each level of a value doubles the time to"
         f' read it: {advice} Annotated[{" | ".join(names)}, Field(discriminator="{tag or "type"}")] for their'
         " union"
     )
+
+
+def _tells_apart(key: str, fields: list[Schema]) -> bool:
+    """Whether the values of a field tell classes apart. fields: those of each class."""
+    options = [each.get(key, {}) for each in fields]
+    values = [option.get("enum", [option["const"]] if "const" in option else []) for option in options]
+    merged_values = [*chain.from_iterable(values)]
+    return all(values) and all(merged_values.count(value) == 1 for value in merged_values)
+
+
+def _unions_in(schema: Any) -> Iterator[list[Schema]]:
+    if isinstance(schema, Mapping):
+        if isinstance(union := schema.get("anyOf"), list):
+            yield union
+        schema = list(schema.values())
+    for part in schema if isinstance(schema, list) else ():
+        yield from _unions_in(part)
 
 
 def _pair_between(start: Schema, definitions: Schema) -> Pair | None:
@@ -51,12 +75,16 @@ def _pair_between(start: Schema, definitions: Schema) -> Pair | None:
     seen: set[tuple[int, int, bool]] = set()
     while waiting:
         (one, other), pair = waiting.pop()
-        # What one member of the value may be, if the value is read as one type and as the other.
+        members, other_members = dict(_members_of(one)), dict(_members_of(other))
+        # What one member of the value may be, if the value is read as one type and as the other. None is for
+        # the keys that the same type does not name.
         pairs_below = (
             below
-            for key, member in _members_of(one)
-            for other_key, other_member in _members_of(other)
-            if key == other_key or None in (key, other_key)
+            for key, member in members.items()
+            for other_key, other_member in other_members.items()
+            if key == other_key
+            or (key is None and other_key not in members)
+            or (other_key is None and key not in other_members)
             for below in _pairs_of(member, other_member, definitions)
         )
         for below in pairs_below:
@@ -71,7 +99,7 @@ def _pair_between(start: Schema, definitions: Schema) -> Pair | None:
 
 
 def _members_of(schema: Schema) -> Iterator[tuple[str | int | None, Schema]]:
-    """Schemas of the members of an object or a list, by key or index; None = any."""
+    """Schemas of the members of an object or a list, by key or index; None = all others."""
     yield from schema.get("properties", {}).items()
     yield from enumerate(schema.get("prefixItems", ()))
     for keyword in ("additionalProperties", "items"):
@@ -79,22 +107,27 @@ def _members_of(schema: Schema) -> Iterator[tuple[str | int | None, Schema]]:
             yield None, schema[keyword]
 
 
-def _pairs_of(one: Schema, other: Schema, definitions: Schema) -> Iterator[Pair]:
+def _pairs_of(
+    one: Schema, other: Schema, definitions: Schema, seen: frozenset[tuple[int, int]] = frozenset()
+) -> Iterator[Pair]:
     """The objects and lists as which one value may be read by two schemas. A discriminator (oneOf) chooses
-    the same one in both."""
+    the same one in both. seen: the schemas that have led here, because a type may be a union with itself."""
     while "$ref" in one:
         one = definitions[one["$ref"].rpartition("/")[2]]
     while "$ref" in other:
         other = definitions[other["$ref"].rpartition("/")[2]]
+    if (id(one), id(other)) in seen:
+        return
+    seen |= {(id(one), id(other))}
     if one is other and "oneOf" in one:
         for choice in one["oneOf"]:
-            yield from _pairs_of(choice, choice, definitions)
+            yield from _pairs_of(choice, choice, definitions, seen)
         return
     for keyword in ("anyOf", "oneOf"):
         if keyword in one or keyword in other:
             for choice in one.get(keyword, [one]):
                 for other_choice in other.get(keyword, [other]):
-                    yield from _pairs_of(choice, other_choice, definitions)
+                    yield from _pairs_of(choice, other_choice, definitions, seen)
             return
     if one.get("type") == other.get("type") and one.get("type") in ("object", "array"):
         yield one, other
