@@ -24,12 +24,13 @@ def make_input_schema(skill_id: str, parameters: Sequence[Parameter], location: 
     ConfigurationError."""
     try:
         model = _model_of(skill_id, parameters)
-        schema = _schema_of(model)
+        schema: dict[str, Any] = model.model_json_schema(schema_generator=ParameterSchema)
+        strictjson.dumps_verified(schema)  # a default may be infinite
     except Exception as error:
         subject = "its parameters have"
         for parameter in parameters:
             try:
-                _schema_of(_model_of(skill_id, [parameter]))
+                _model_of(skill_id, [parameter]).model_json_schema(schema_generator=ParameterSchema)
             except Exception:
                 subject = f"parameter {parameter.name} has"
                 break
@@ -61,13 +62,6 @@ def _model_of(skill_id: str, parameters: Sequence[Parameter]) -> type[BaseModel]
     with warnings.catch_warnings():  # a parameter called `schema` or `json` has the name of a method
         warnings.simplefilter("ignore", UserWarning)
         return create_model(skill_id, **fields)
-
-
-def _schema_of(model: type[BaseModel]) -> dict[str, Any]:
-    """JSON Schema of parameters. Raises as `_model_of`."""
-    schema: dict[str, Any] = model.model_json_schema(schema_generator=ParameterSchema)
-    strictjson.dumps_verified(schema)  # a default may be infinite
-    return schema
 
 
 def make_output_schema(returns: Any) -> dict[str, Any] | None:

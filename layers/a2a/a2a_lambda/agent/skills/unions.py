@@ -40,7 +40,13 @@ def check_unions(schema: Schema, location: str) -> None:
         if {*names} <= {*choices}:
             names += [name for name in choices if name not in names and "properties" in definitions[name]]
     fields = [definitions[name].get("properties", {}) for name in names]
-    tag = next((key for key in fields[0] if _tells_apart(key, fields)), "")
+    tag = ""
+    for key in fields[0]:
+        options = [each.get(key, {}) for each in fields]
+        values = [option.get("enum", [option["const"]] if "const" in option else []) for option in options]
+        merged_values = [*chain.from_iterable(values)]
+        if all(values) and all(merged_values.count(value) == 1 for value in merged_values):
+            tag = key
     advice = (
         "write" if tag else 'give each a field such as `type: Literal["…"]`, each its own text, and write'
     )
@@ -49,14 +55,6 @@ def check_unions(schema: Schema, location: str) -> None:
         f' read it: {advice} Annotated[{" | ".join(names)}, Field(discriminator="{tag or "type"}")] for their'
         " union"
     )
-
-
-def _tells_apart(key: str, fields: list[Schema]) -> bool:
-    """Whether the values of a field tell classes apart. fields: those of each class."""
-    options = [each.get(key, {}) for each in fields]
-    values = [option.get("enum", [option["const"]] if "const" in option else []) for option in options]
-    merged_values = [*chain.from_iterable(values)]
-    return all(values) and all(merged_values.count(value) == 1 for value in merged_values)
 
 
 def _unions_in(schema: Any) -> Iterator[list[Schema]]:
