@@ -49,8 +49,8 @@ def _outputs_in(module: ast.Module) -> dict[str, str]:
             case ast.Import():
                 for alias in node.names:
                     if alias.name.partition(".")[0] == "a2a_lambda":
-                        prefix = alias.asname or "a2a_lambda"
-                        names |= {f"{prefix}.{original}": original for original in OUTPUTS}
+                        for prefix in (alias.asname,) if alias.asname else ("a2a_lambda", alias.name):
+                            names |= {f"{prefix}.{original}": original for original in OUTPUTS}
     return names
 
 
@@ -96,11 +96,11 @@ def _problems(
 
 
 def _name_of(callee: ast.expr) -> str:
-    """A name, or one with a prefix; "" for any other expression."""
+    """A name, or one with prefixes; "" for any other expression."""
     match callee:
         case ast.Name(id=name):
             return name
-        case ast.Attribute(value=ast.Name(id=prefix), attr=name):
+        case ast.Attribute(value=value, attr=name) if prefix := _name_of(value):
             return f"{prefix}.{name}"
     return ""
 

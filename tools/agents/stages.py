@@ -4,7 +4,6 @@ import re
 import shlex
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -91,8 +90,9 @@ def faults_of_tables() -> Iterator[str]:
     stages = read_stages()
     for name, environment in environments.items():
         commands = environment if isinstance(environment, dict) else {}
-        for command in commands.keys() - {*SAM_COMMANDS}:
-            if right_command := closest(command, SAM_COMMANDS, TYPO_RATIO):
+        for command in commands:
+            right_command = closest(command, SAM_COMMANDS, TYPO_RATIO)
+            if right_command and command not in SAM_COMMANDS:
                 yield f"{SAMCONFIG}: [{name}.{command}]: write [{name}.{right_command}.parameters]"
         tables = _table(commands, "deploy")
         for key, value in tables.items():
@@ -100,12 +100,15 @@ def faults_of_tables() -> Iterator[str]:
                 yield f"{SAMCONFIG}: [{name}.deploy.{key}]: write [{name}.deploy.parameters]"
             elif not isinstance(value, dict):
                 yield f"{SAMCONFIG}: [{name}.deploy] has {key}: move it under [{name}.deploy.parameters]"
-        parameters = _table(commands, "deploy", "parameters")
-        unknown_keys = [key for key in parameters if key not in SAM_DEPLOY_KEYS]
-        corrections = {key: closest(key, SAM_DEPLOY_KEYS, TYPO_RATIO) for key in unknown_keys}
-        for key, option in filter(itemgetter(1), corrections.items()):
-            yield f"{SAMCONFIG}: [{name}.deploy.parameters]: write {option} instead of {key}"
-        if parameters and name not in ("default", *stages) and "stack_name" not in corrections.values():
+        parameters, misspelled_keys = _table(commands, "deploy", "parameters"), dict[str, str]()
+        for command in ("global", "deploy"):
+            for key in _table(commands, command, "parameters"):
+                option = closest(key.removeprefix("no_"), SAM_DEPLOY_KEYS, TYPO_RATIO)
+                if option and key not in SAM_DEPLOY_KEYS:
+                    misspelled_keys[key] = option
+                    right_line = f"{option} = false" if key.startswith("no_") else option
+                    yield f"{SAMCONFIG}: [{name}.{command}.parameters]: write {right_line} instead of {key}"
+        if parameters and name not in ("default", *stages) and "stack_name" not in misspelled_keys.values():
             yield _advice_on_name(name, stages)
 
 
@@ -119,15 +122,15 @@ def faults_of_options(name: str, stage: Mapping[str, Any]) -> Iterator[str]:
         yield f'{place}: write capabilities = "CAPABILITY_IAM CAPABILITY_AUTO_EXPAND"'
     names = [word.partition("=")[0] for word in overrides_of(stage)]
     for parameter in sorted({each for each in names if names.count(each) > 1}):
-        yield f"{place}: parameter_overrides sets {parameter} twice: remove one"
+        yield f"{place}: parameter_overrides sets {parameter} more than once"
 
 
 def _advice_on_name(stage: str, stages: Mapping[str, Mapping[str, Any]]) -> str:
     """What to write if a stage has no stack's name, in the form of the others."""
-    ends = {parameters["stack_name"].removesuffix(name) for name, parameters in stages.items()}
-    start = next((end for end in sorted(ends) if end.endswith("-")), "a2a-")
+    prefixes = {parameters["stack_name"].removesuffix(name) for name, parameters in stages.items()}
+    prefix = next((each for each in sorted(prefixes) if each.endswith("-")), "a2a-")
     return (
-        f'{SAMCONFIG}: stage {stage} has no stack_name: write stack_name = "{start}{stage}" under'
+        f'{SAMCONFIG}: stage {stage} has no stack_name: write stack_name = "{prefix}{stage}" under'
         f" [{stage}.deploy.parameters]"
     )
 

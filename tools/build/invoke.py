@@ -91,6 +91,7 @@ def build_agent(folder: Path) -> int:
             "LAMBDA_PYTHON": interpreter()[1],
             "BUILD_DIR": str(folder),
             "AGENTS": folder.name,
+            "STAGE": "",
         },
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

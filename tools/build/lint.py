@@ -235,7 +235,8 @@ def faults_of(path: Path) -> Iterator[str]:
 
 
 def all_faults(*, with_agents: bool) -> Iterator[str]:
-    """Those of the stages first, because the templates take long. with_agents: as in faults_of_stages."""
+    """Faults of the stages come first, because checking the templates takes long. with_agents: as in
+    faults_of_stages."""
     try:
         yield from faults_of_stages(with_agents=with_agents)
     except ConfigurationError as error:

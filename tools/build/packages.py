@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
@@ -133,7 +134,7 @@ def add(packages: Sequence[str], path: Path = LIST) -> bool:
         print(f"and its dependencies: {', '.join(others)}")
     if changes:
         print(f"changed, for all agents: {', '.join(changes.values())}")
-    for note in _notes_on_versions(requirements, old_versions, versions):
+    for note in _notes_on_versions(requirements, path, old_versions):
         print(f"note: {note}")
     architecture = architectures_of_stages(os.environ)[0]
     sizes = package_sizes.sizes_of(lambda folder: _install_for_lambda(LOCK, folder, architecture))
@@ -142,27 +143,35 @@ def add(packages: Sequence[str], path: Path = LIST) -> bool:
 
 
 def _notes_on_versions(
-    requirements: Sequence[Requirement], old_versions: Mapping[str, str], versions: Mapping[str, str]
+    requirements: Sequence[Requirement], path: Path, old_versions: Mapping[str, str]
 ) -> Iterator[str]:
-    """What may surprise in the versions that uv chose: old ones, and pre-releases."""
-    with tempfile.TemporaryDirectory() as folder:
-        wishes, newest = Path(folder) / "packages.txt", Path(folder) / "newest.txt"
-        wishes.write_text("\n".join(map(str, requirements)), "utf-8")
+    """What may surprise in the versions that uv has chosen: old ones, and pre-releases. path: the list that
+    has the requirements."""
+    versions, newest_versions = versions_of(LOCK), dict[str, str]()
+    wishes: dict[str, Requirement] = {
+        canonicalize_name(each.name): each for each in requirements if each.url is None
+    }
+    with tempfile.TemporaryDirectory() as folder, suppress(ConfigurationError):  # the package is added anyway
+        wish_list, newest = Path(folder) / "packages.txt", Path(folder) / "newest.txt"
+        wish_list.write_text("\n".join(map(str, wishes.values())), "utf-8")
         _run(
-            *("pip", "compile", str(wishes), "--no-deps", "--universal", "-o", str(newest)),
+            *("pip", "compile", str(wish_list), "--no-deps", "--universal", "-o", str(newest)),
             *("--python-version", lowest_python()),
         )
         newest_versions = versions_of(newest)
-    for name, version in newest_versions.items():
-        if "://" not in version and versions.get(name, version) != version:
+    for name, newest_version in newest_versions.items():
+        if (version := versions.get(name, newest_version)) != newest_version:
+            extras = f"[{','.join(sorted(wishes[name].extras))}]" if wishes[name].extras else ""
+            agent = "" if path == LIST else f" AGENT={path.parent.name}"
             yield (
-                f"{name} {version} fits what you asked for, but not the other packages, so uv chose"
-                f' {versions[name]}. For the reason: make add PACKAGE="{name}=={version}"'
+                f"{name} {newest_version} fits what you asked for, but not the other packages, so uv chose"
+                f' {version}. To see why, run make add PACKAGE="{name}{extras}=={newest_version}"{agent}'
             )
     for name, version in versions.items():
         is_new = old_versions.get(name) != version and "://" not in version
-        if is_new and Version(version).is_prerelease:
-            yield f"{name} {version} is a pre-release, because no release fits the other packages"
+        is_wanted = name in wishes and wishes[name].specifier.prereleases
+        if is_new and not is_wanted and Version(version).is_prerelease:
+            yield f"{name} {version} is a pre-release"
 
 
 def remove(packages: Sequence[str], path: Path = LIST) -> None:

@@ -33,8 +33,8 @@ VARIANT_DAYS = 14
 
 @reports_errors
 def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) -> int:
-    """build, of all agents, of AGENTS, or as STAGE has them; image; or deployment, which is one of them: an
-    image if IMAGE is set."""
+    """argv[1] is build (all agents, those in AGENTS, or those of STAGE), image, or deployment, which makes an
+    image if IMAGE is set, and else a build."""
     command = argv[1]
     folder = Path(environ.get("BUILD_DIR") or BUILD)
     is_image = command == "image" or (command == "deployment" and bool(environ.get("IMAGE")))

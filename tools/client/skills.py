@@ -28,10 +28,12 @@ def parameters_of(card: Mapping[str, Json], skill: str) -> Collection[str] | Non
     has some."""
     for extension in objects_in(object_in(card, "capabilities"), "extensions"):
         params = object_in(extension, "params")
-        for entry in objects_in(params, "skills"):
+        entries = list(objects_in(params, "skills"))
+        for entry in entries:
             if entry.get("id") == skill and "inputSchema" in entry:
                 return list(object_in(object_in(entry, "inputSchema"), "properties"))
-        if extension.get("uri") == INTENT_EXTENSION and "skills" in params:
+        is_kits = extension.get("uri") == INTENT_EXTENSION and "skills" in params
+        if is_kits and all("inputSchema" in entry for entry in entries):
             return []
     return None
 

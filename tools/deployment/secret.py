@@ -15,12 +15,9 @@ import io
 import logging
 import os
 import re
-import shutil
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import boto3
 from dotenv import set_key, unset_key
@@ -34,7 +31,7 @@ from a2a_lambda.agent.configuration import (
     variable_of,
 )
 from a2a_lambda.errors import ConfigurationError
-from a2a_lambda.mistakes import did_you_mean
+from a2a_lambda.mistakes import closest, did_you_mean
 from tools.command import AGENTS, reports_errors, require_name
 from tools.deployment.stack import aws_errors, table_of
 
@@ -59,7 +56,8 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
         return 0
     values.set(name, _value(kind, name, environ))
     print(f"set {name} in {values.place}. An agent reads it with turn.{kind}({name!r}).")
-    if name not in (names := _names_read(kind)):
+    names = _names_read(kind)
+    if name not in names and closest(name, names):  # another name may be one that the code puts together
         print(f"note: no agent's code has turn.{kind}({name!r}){did_you_mean(name, names)}")
     if stack:
         print(EFFECT)
@@ -90,15 +88,18 @@ class EnvironmentFile:
         ENVIRONMENT_FILE.touch(mode=0o600)
         ENVIRONMENT_FILE.chmod(0o600)
         variable = variable_of(self._kind, name)
-        # A quote that is never closed may take in the new value, up to the quote before it.
-        with TemporaryDirectory() as folder:
-            copy = Path(shutil.copy(ENVIRONMENT_FILE, folder))
-            set_key(copy, variable, "a value")
-            if variable not in read_variables(copy):
-                raise ConfigurationError(
-                    f"{self.place}:{_line_of_open_quote()}: a quote is never closed: close it, or begin the"
-                    " line with #"
-                )
+        bindings = list(parse_stream(io.StringIO(ENVIRONMENT_FILE.read_text("utf-8-sig"))))
+        # As set_key will write it. A quote that is never closed may take in the value, up to its own quote.
+        line = f"{variable}='a value'\n"
+        lines = [line if each.key == variable else each.original.string for each in bindings]
+        text = "".join(lines) if line in lines else f"{''.join(lines)}\n{line}"
+        if all(each.error or each.key != variable for each in parse_stream(io.StringIO(text))):
+            quote = next(each.original for each in bindings if each.error and "'" in each.original.string)
+            text = quote.string  # it begins with the blank lines above
+            number = quote.line + text[: len(text) - len(text.lstrip())].count("\n")
+            raise ConfigurationError(
+                f"{self.place}:{number}: a quote is never closed: close it, or begin the line with #"
+            )
         set_key(ENVIRONMENT_FILE, variable, value, follow_symlinks=True)
 
     def remove(self, name: str) -> None:
@@ -108,15 +109,6 @@ class EnvironmentFile:
             hint = did_you_mean(name, names)
             raise ConfigurationError(f"there is no {self._kind} {name!r} in {self.place}{hint}")
         unset_key(ENVIRONMENT_FILE, variable_of(self._kind, name), follow_symlinks=True)
-
-
-def _line_of_open_quote() -> int:
-    """Number of the first line of .env that the parser cannot read for its quote."""
-    for binding in parse_stream(io.StringIO(ENVIRONMENT_FILE.read_text("utf-8-sig"))):
-        text = binding.original.string
-        if binding.error and "'" in text:
-            return binding.original.line + text[: -len(text.lstrip())].count("\n")
-    return 1
 
 
 class Parameters:

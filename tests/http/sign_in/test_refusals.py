@@ -31,12 +31,15 @@ def test_an_unknown_secret_is_called_a_token_only_if_an_issuer_is_asked_about_to
     [
         ({}, "send a key as X-API-Key"),
         ({"api-key": "k"}, "send a key as X-API-Key"),
-        ({"Authorization": "k"}, "write `Bearer` and a space before the key"),
+        ({"Authorization": "k"}, "write `Bearer` and a space before the key or the token in Authorization"),
         ({"Authorization": "Basic azo="}, "write `Bearer` and a space before the key"),
+        ({"X-Appbuilder-Authorization": "k"}, "before the key or the token in X-Appbuilder-Authorization"),
         ({"Authorization": "Bearer"}, "send a key as X-API-Key"),
-        ({"X-API-Key": "Bearer k"}, "write the key alone, without `Bearer`"),
-        ({"X-API-Key": '"k"'}, "write the key alone, without `Bearer`"),
-        ({"Authorization": "Bearer 'k'"}, "write the key alone, without `Bearer`"),
+        ({"Authorization": ""}, "send a key as X-API-Key"),
+        ({"X-API-Key": "Bearer k"}, "write the key or the token alone in X-API-Key"),
+        ({"X-API-Key": '"k"'}, "write the key or the token alone in X-API-Key, without quotation marks"),
+        ({"Authorization": "Bearer 'k'"}, "alone after one `Bearer`, without quotation marks"),
+        ({"Authorization": "Bearer Bearer k"}, "alone after one `Bearer`"),
         ({"X-API-Key": "k"}, "the key is not valid"),
     ],
 )
@@ -44,6 +47,21 @@ def test_a_refusal_says_how_to_send_a_key(client: TestClient, headers: dict[str,
     answer = client.post("/", json=request("message/send", {"message": message("hi")}), headers=headers)
     assert answer.status_code == 401
     assert words in answer.text
+
+
+def test_a_key_in_quotation_marks_reaches_no_issuer(
+    client: TestClient, kit: Kit, accept: Accept, provider: IdentityProvider
+) -> None:
+    asked: list[object] = []
+
+    def introspect(form: object) -> tuple[int, dict[str, bool]]:
+        asked.append(form)
+        return 200, {"active": False}
+
+    accept(provider.issuer(introspection=provider.introspect(introspect)))
+    for secret in (f'"{new_key(kit)}"', f"Bearer {new_key(kit)}"):
+        assert "alone after one `Bearer`" in send(client, secret).text
+    assert asked == []
 
 
 @pytest.mark.parametrize("allowed", ["strict", "who"])

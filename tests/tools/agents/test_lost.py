@@ -87,6 +87,7 @@ def helper():
     [
         ("from a2a_lambda.agent.outputs import Ask as Q", "Q"),
         ("import a2a_lambda.agent.outputs", "a2a_lambda.Ask"),
+        ("import a2a_lambda.agent.outputs", "a2a_lambda.agent.outputs.Ask"),
         ("import a2a_lambda.agent.outputs as out", "out.Ask"),
     ],
 )

@@ -51,6 +51,7 @@ def test_each_stage_with_a_fault_is_named(tmp_path: Path, monkeypatch: pytest.Mo
     heavy += '[nameless.deploy.parameters]\nregion = "eu-west-1"\n[default.build.parameters]\ncached = true\n'
     heavy += (
         '[dear.deploy.parameters]\nstack_name = "a-dear"\nparameter_overides = "LogDays=7"\nrole_arn = "x"\n'
+        'no_confirm_changeset = true\n[dear.global.parameters]\nregoin = "eu-west-1"\n'
     )
     (tmp_path / "samconfig.toml").write_text(stages + heavy)
     names, days, day, twice, domain, zone, network, concurrency, *tables = faults_of_stages()
@@ -59,8 +60,7 @@ def test_each_stage_with_a_fault_is_named(tmp_path: Path, monkeypatch: pytest.Mo
     assert days.startswith("stage days: parameter LogDays=6: use one of")
     assert day.startswith("stage days: template.yaml has no parameter LogDay; did you mean LogDays?")
     assert (
-        twice
-        == "samconfig.toml: [twice.deploy.parameters]: parameter_overrides sets LogDays twice: remove one"
+        twice == "samconfig.toml: [twice.deploy.parameters]: parameter_overrides sets LogDays more than once"
     )
     assert domain == "stage domain: DomainName needs a CertificateArn."
     assert zone.startswith("stage zone: HostedZoneId")
@@ -75,7 +75,9 @@ def test_each_stage_with_a_fault_is_named(tmp_path: Path, monkeypatch: pytest.Mo
         "samconfig.toml: [built.bulid]: write [built.build.parameters]",
         'samconfig.toml: stage nameless has no stack_name: write stack_name = "a-nameless" under'
         " [nameless.deploy.parameters]",
+        "samconfig.toml: [dear.global.parameters]: write region instead of regoin",
         f"{dear} write parameter_overrides instead of parameter_overides",
+        f"{dear} write confirm_changeset = false instead of no_confirm_changeset",
     ]
     code = tmp_path / "functions" / "agents" / "report" / "agent.py"
     code.write_text("@skil")

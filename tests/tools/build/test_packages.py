@@ -74,14 +74,16 @@ def test_a_version_that_may_surprise_is_explained(fork: Path, capsys: pytest.Cap
     write_wheel(fork / "wheels", "rusty", "0.1")
     write_wheel(fork / "wheels", "tongs", "2.0rc1")
     packages.lock()
-    packages.add(["hammer", "rusty", "tongs"])
+    packages.add(["hammer", "rusty[shine]", "tongs"])
     output = capsys.readouterr().out
     assert "note: rusty 1.0 fits what you asked for, but not the other packages, so uv chose 0.1." in output
-    assert 'For the reason: make add PACKAGE="rusty==1.0"' in output
-    assert "note: tongs 2.0rc1 is a pre-release, because no release fits the other packages" in output
+    assert 'To see why, run make add PACKAGE="rusty[shine]==1.0"\n' in output
+    assert "note: tongs 2.0rc1 is a pre-release\n" in output
     assert "hammer 2.0 fits" not in output
     packages.add(["hammer<2"])
     assert "added hammer 2.0 → 1.0\n" in capsys.readouterr().out
+    packages.add(["tongs>=2.0rc1"])
+    assert "pre-release" not in capsys.readouterr().out
 
 
 def test_a_package_may_come_from_a_url(

@@ -31,8 +31,8 @@ def log_accepted(kind: str, owner: str, issuer: str, client: str, key_name: str)
 
 
 def log_refused(kind: str, reason: str, *, issuer: str = "", client: str = "") -> None:
-    """Log a refusal. kind: "key", "token", or "none" for a caller who sent neither, or, if the reason is
-    "scheme", an Authorization that is not Bearer's."""
+    """Log a refusal. kind: "key", "token", or "none" for a caller who sent neither. With the reason "scheme",
+    the caller sent an Authorization of another scheme."""
     _log("refused", f"{kind}, {reason}", kind=kind, reason=reason, issuer=issuer, client=client)
 
 

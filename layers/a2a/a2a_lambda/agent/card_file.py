@@ -107,7 +107,7 @@ def yaml_mistake(path: Path, error: Exception) -> str:
     advice = next((text for start, text in ADVICE_BY_PROBLEM.items() if problem.startswith(start)), "")
     if problem.startswith("mapping values"):
         # The first colon of its line: this field is further to the right than the one above it. libyaml's
-        # parser tells the line and the column alone.
+        # parser reports only the line and the column.
         lines = path.read_text("utf-8").splitlines() if path.exists() else []
         is_indented = ":" not in "".join(lines[mark.line : mark.line + 1])[: mark.column]
         advice = (

@@ -31,10 +31,6 @@ APPBUILDER = "x-appbuilder-authorization"
 
 BEARER_HEADERS = (APPBUILDER, "authorization")
 
-WITHOUT_SECRET = "send a key as X-API-Key, or a key or a token as Authorization: Bearer"  # noqa: S105  # a sentence
-
-WITHOUT_BEARER = "write `Bearer` and a space before the key or the token in Authorization"
-
 METADATA_PATH = "/.well-known/oauth-protected-resource"
 """Where RFC 9728 section 3 has the metadata of the deployment; an agent's path follows it."""
 
@@ -61,10 +57,14 @@ async def authenticate(request: Request) -> Grant:
         elif iam_caller is not None:
             grant = Grant(iam_caller)
         else:
-            schemes = {request.headers.get(name, "").partition(" ")[0].lower() for name in BEARER_HEADERS}
-            has_other_scheme = not schemes <= {"", "bearer"}
-            audit.log_refused("none", "scheme" if has_other_scheme else "absent")
-            raise Unauthenticated(WITHOUT_BEARER if has_other_scheme else WITHOUT_SECRET)
+            for name in BEARER_HEADERS:
+                if (request.headers.get(name) or "bearer").partition(" ")[0].lower() != "bearer":
+                    audit.log_refused("none", "scheme")
+                    raise Unauthenticated(
+                        f"write `Bearer` and a space before the key or the token in {name.title()}"
+                    )
+            audit.log_refused("none", "absent")
+            raise Unauthenticated("send a key as X-API-Key, or a key or a token as Authorization: Bearer")
     except (Unauthenticated, InsufficientScope) as error:
         with suppress(KeysUnavailable):
             if any(issuer.allows(_agent_of(request)) for issuer in await find_issuers(kit)):
@@ -91,11 +91,13 @@ async def _check_key(request: Request, kit: Kit, secret: str) -> Grant:
     run = threads.run if kit.keys.knows(secret) else threads.run_for_keys
     key = await run(kit.keys.find, secret)
     if key is None:
+        if secret.lower().startswith(("bearer ", '"', "'")):
+            audit.log_refused("key", "form")
+            place = "in X-API-Key" if request.headers.get("x-api-key") else "after one `Bearer`"
+            raise Unauthenticated(f"write the key or the token alone {place}, without quotation marks")
         if is_opaque and any(issuer.introspection for issuer in await find_issuers(kit)):
             return await _check_token(request, kit, secret)
         audit.log_refused("key", "unknown")
-        if secret.lower().startswith(("bearer ", '"', "'")):
-            raise Unauthenticated("write the key alone, without `Bearer` and without quotation marks")
         has_form = KEY_FORM.fullmatch(secret) or kit.settings.local
         raise Unauthenticated("the key is not valid" if has_form else "this is neither a key nor a token")
     return key.grant
