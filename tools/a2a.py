@@ -39,6 +39,9 @@ GIVEN, GOALS = "A2A_VARIABLES", "A2A_GOALS"
 PUBLIC_VARIABLES = frozenset(("AGENT", "AGENTS", "OWNER", "PORT", "STACK", "STAGE", "VERSION"))
 """Variables whose values may be printed. Others may hold a key, or a URL with a password."""
 
+SCOPES = frozenset(("AGENT", "AGENTS", "CONTEXT", "DAYS", "OWNER", "STACK", "TASK"))
+"""Variables without which a command is for more than it would be with them."""
+
 ANYWHERE = re.compile("AWS_.*|UV_.*|CI|MAKEFLAGS|PYTHON|UV")
 """Variables in a call of make that no command names: of make itself, of uv, of AWS's tools."""
 
@@ -93,6 +96,10 @@ def parse(name: str, words: Sequence[str], environ: Mapping[str, str]) -> dict[s
     values = {variable: environ[variable] for variable in make_names if variable in environ}
     values |= vars(_parser_of(name).parse_args(options))
     _check_values(COMMANDS[name], {**environ, **values})
+    for variable in COMMANDS[name].variables:
+        if variable in SCOPES and values.get(variable) == "":  # a script's TASK=$ID without an ID
+            print(f"error: {variable} is empty: give it a value, or leave {variable} out", file=sys.stderr)
+            sys.exit(2)
     return values
 
 

@@ -88,6 +88,8 @@ def faults_of_tables() -> Iterator[str]:
     ConfigurationError."""
     environments = _environments_in(read_text(SAMCONFIG)) if SAMCONFIG.exists() else {}
     stages = read_stages()
+    if environments and not isinstance(environments.get("version"), float):
+        yield f"{SAMCONFIG}: write version = 0.1 as its first line, without which sam cannot read it"
     for name, environment in environments.items():
         commands = environment if isinstance(environment, dict) else {}
         for command in commands:

@@ -105,11 +105,22 @@ def translate(
             f"{TEMPLATE.name} has a name or a value that YAML does not read as text, such as the date"
             f" 2012-10-17: put it in quotes ({error})"
         ) from None
+    match template:
+        case {"Globals": {"Function": dict(function)}, "Resources": dict(resources)}:
+            pass
+        case _:
+            raise ConfigurationError(
+                f"{TEMPLATE.name} needs its lines Globals, Function and Resources: put them back"
+            )
     template.pop("Metadata", None)
-    code = f"s3://bucket/{artifact}"
-    template["Globals"]["Function"]["CodeUri"] = code
-    for resource in template["Resources"].values():
-        properties = resource.setdefault("Properties", {})
+    function["CodeUri"] = code = f"s3://bucket/{artifact}"
+    for name, resource in resources.items():
+        properties = resource.setdefault("Properties", {}) if isinstance(resource, dict) else None
+        if not isinstance(properties, dict):
+            raise ConfigurationError(
+                f"{TEMPLATE.name}: the resource {name} has no fields: write Type, and under Properties its"
+                " properties, each on a line of its own, two spaces further to the right"
+            )
         if "ContentUri" in properties:
             properties["ContentUri"] = code
         if "TemplateURL" in properties:
@@ -119,7 +130,8 @@ def translate(
     try:
         return transform(template, dict(parameters), _NoPolicies())
     except InvalidDocumentException as error:
-        raise ConfigurationError(f"{TEMPLATE.name}: SAM refuses the template: {error.message}") from None
+        reasons = "; ".join(cause.message for cause in error.causes) or error.message
+        raise ConfigurationError(f"{TEMPLATE.name}: SAM refuses the template: {reasons}") from None
     finally:
         logging.getLogger("samtranslator").setLevel(level)
 

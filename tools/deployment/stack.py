@@ -152,6 +152,8 @@ def _foreign(stack: str, status: str) -> ConfigurationError:
 
 
 def _find(stack: str) -> dict[str, Any] | None:
+    if ":" in stack:  # CloudFormation takes an ARN, but secrets and keys are stored under the name
+        raise ConfigurationError(f"STACK={stack}: write the stack's name instead of its ARN")
     with aws_errors(f"stack {stack}"):
         try:
             [description] = _cloudformation().describe_stacks(StackName=stack)["Stacks"]

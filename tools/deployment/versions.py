@@ -46,11 +46,12 @@ PREDECESSOR_CHARACTERS = 12
 
 
 class Versions:
-    """Versions of one function."""
+    """Versions of one function. invoker: client that calls it, once; None = the other one."""
 
-    def __init__(self, client: Any, function: str) -> None:
+    def __init__(self, client: Any, function: str, invoker: Any = None) -> None:
         self._client = client
         self._function = function
+        self._invoker = client if invoker is None else invoker
 
     def all(self) -> dict[int, str]:
         """Release of each version, in order; "" for a version that was deployed without a release."""
@@ -89,7 +90,7 @@ class Versions:
         state = self._configuration_of(version).get("State", "Active")
         if state == "Inactive":
             try:
-                self._client.invoke(FunctionName=self._function, Qualifier=str(version), Payload=b"{}")
+                self._invoker.invoke(FunctionName=self._function, Qualifier=str(version), Payload=b"{}")
             except ClientError as error:
                 if error.response["Error"]["Code"] not in ASLEEP_CODES:
                     raise
@@ -226,6 +227,8 @@ def choose_release(
         earlier_versions = versions_before(histories[lead], live_versions[lead])
         earlier_releases = [histories[lead][version] for version in earlier_versions]
         candidates = [digest for digest in earlier_releases if digest in common_releases]
+    if release and not candidates and [each for each in live_releases if each.startswith(release)]:
+        raise ConfigurationError(f"release {release} is live already")
     if not candidates:
         problem = (
             f"release {release} is not in every function" if release else "no release is before the live one"
@@ -281,10 +284,11 @@ def main(argv: list[str] = sys.argv, environ: Mapping[str, str] = os.environ) ->
         )
     with aws_errors(f"make {command}"):
         resources = resources_of(stack)
+        client: Any = clients.session().create_client("lambda")
         # A call that is tried again could find the version ready, and run its code.
         config = Config(retries={"total_max_attempts": 1})
-        client: Any = clients.session().create_client("lambda", config=config)
-        functions = {name: Versions(client, resources[name]) for name in functions_of(resources)}
+        invoker = clients.session().create_client("lambda", config=config)
+        functions = {name: Versions(client, resources[name], invoker) for name in functions_of(resources)}
         release = environ.get("RELEASE", "")
         lines = (
             roll_back(functions, release)

@@ -122,6 +122,9 @@ def erasure_of(environ: Mapping[str, str]) -> Erasure:
 def selection_of(environ: Mapping[str, str]) -> Selection:
     """Raises ConfigurationError."""
     owner, agent, context, task = (environ.get(name, "") for name in ("OWNER", "AGENT", "CONTEXT", "TASK"))
+    for name in ("AGENT", "CONTEXT", "TASK"):
+        if environ.get(name) == "":  # all of the owner's data would be erased
+            raise ConfigurationError(f"{name} is empty: give it a value, or leave {name} out")
     if not OWNER.fullmatch(owner):
         raise ConfigurationError("name an owner, as make key lists it: make erase OWNER=alice STACK=…")
     if context and task:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from samtranslator.yaml_helper import yaml_parse
 
+from a2a_lambda.errors import ConfigurationError
 from tests.conftest import ROOT
 from tools.build import check, lint
 from tools.deployment.account import REGIONS
@@ -47,6 +48,34 @@ def test_a_dependency_on_what_a_condition_removes_is_a_fault() -> None:
     faults = list(lint.faults(json.dumps(lint.translate(wrong))))
     assert any("WebAcl" in fault and "HasWebAcl" in fault for fault in faults), faults
     assert not any("WebAcl" in fault for fault in lint.faults(json.dumps(lint.translate(TEMPLATE))))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ("    Type: AWS::SQS::Queue\n    Condition: HasWebAcl\n", "", "the resource WebAcl has no fields"),
+        (
+            "WebAcl:\n    Type: AWS::SQS::Queue\n    Condition: HasWebAcl\n",
+            "WebAcl: AWS::SQS::Queue\n",
+            "WebAcl has no",
+        ),
+        (
+            "    Properties: { StageName: live }",
+            "    Properties:\n    StageName: live",
+            "resource Api has no fields",
+        ),
+        ("Globals:", "Globbals:", "needs its lines Globals, Function and Resources"),
+        (TEMPLATE, "", "needs its lines Globals, Function and Resources"),
+        (
+            "    Type: AWS::SQS::Queue\n",
+            "    Type: AWS::Serverless::Function\n    Properties: { Events: { A: { Type: Shedule } } }\n",
+            "SAM refuses the template: .*WebAcl",
+        ),
+    ],
+)
+def test_a_slip_in_a_forks_lines_is_a_sentence(old: str, new: str, fault: str) -> None:
+    with pytest.raises(ConfigurationError, match=fault):
+        lint.translate(TEMPLATE.replace(old, new))
 
 
 def test_the_filter_hides_no_fault_of_its_kind() -> None:

@@ -92,6 +92,12 @@ def test_all_functions_go_back_to_the_same_release() -> None:
     assert ONE[:12] in lines[0]
 
 
+def test_a_release_that_is_live_is_no_one_to_return_to() -> None:
+    client = Lambda({"rpc": {1: ONE, 2: TWO}, "api": {1: ONE, 2: TWO}}, {"rpc": 2, "api": 2})
+    with pytest.raises(ConfigurationError, match=f"release {TWO[:4]} is live already"):
+        list(roll_back(functions_of(client), TWO[:4]))
+
+
 def after(digit: str, predecessor: str) -> str:
     """A release that was deployed while another one was live."""
     return release_after(digit * 64, predecessor)

@@ -253,6 +253,8 @@ def test_a_task_that_runs_is_counted(alice: Owner, erasure: Erasure, settings: S
         ({}, "name an owner"),
         ({"OWNER": "a#b"}, "name an owner"),
         ({"OWNER": "a", "CONTEXT": "c", "TASK": "t"}, "not both"),
+        ({"OWNER": "a", "TASK": ""}, "TASK is empty"),
+        ({"OWNER": "a", "AGENT": ""}, "AGENT is empty"),
     ],
 )
 def test_what_must_be_named(environ: dict[str, str], message: str) -> None:
