@@ -12,7 +12,7 @@ from a2a_lambda.client import sse
 from a2a_lambda.client.answers import read_whole
 from a2a_lambda.client.keys import check_key
 from a2a_lambda.errors import KitError
-from a2a_lambda.net.addresses import is_loopback_url
+from a2a_lambda.net.addresses import is_loopback_url, place_of
 from a2a_lambda.protocol.model import Json
 
 MAX_BYTES = 100 * 1024 * 1024
@@ -96,7 +96,7 @@ class RecordingClient:
                     " message again"
                 )
             if isinstance(error, httpx2.ConnectError):
-                text = f"{self._base} does not answer: {text}"
+                text = f"{place_of(self._base)} does not answer: {text}"
             failure: Record = {"kind": "error", "message": text}
             for name in ("code", "status"):
                 if (value := getattr(error, name, None)) is not None:

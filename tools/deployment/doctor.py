@@ -311,7 +311,7 @@ async def _check_reachable(url: str, http: httpx2.AsyncClient) -> None:
     except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError) as error:
         hint = f"; {start_advice(httpx2.URL(url).port)}" if is_loopback_url(url) else ""
         reason = str(error) or type(error).__name__
-        raise ConfigurationError(f"{url} cannot be reached: {reason}{hint}") from None
+        raise ConfigurationError(f"{place_of(url)} cannot be reached: {reason}{hint}") from None
     except (httpx2.HTTPError, httpx2.InvalidURL):
         pass
 

@@ -37,14 +37,14 @@ def copy_missing(
     report: called with both numbers after every page of at most 1 MB.
     Raises ConfigurationError if a table is absent or not of this kit, or if both are the same.
     """
-    if source == target:
-        raise ConfigurationError(f"table {source} is the stack's own table: write FROM=<the restored table>")
     with aws_errors(f"table {source}"):
-        keys = client.describe_table(TableName=source)["Table"]["KeySchema"]
+        table = client.describe_table(TableName=source)["Table"]
+    if table["TableName"] == target:  # source may be its ARN
+        raise ConfigurationError(f"table {source} is the stack's own table: write FROM=<the restored table>")
     foreign = ConfigurationError(
         f"table {source} is not a table of this kit: write FROM=<a table restored from the stack's>"
     )
-    if [key["AttributeName"] for key in keys] != ["pk", "sk"]:
+    if [key["AttributeName"] for key in table["KeySchema"]] != ["pk", "sk"]:
         raise foreign
     reads = copies = 0
 
@@ -57,9 +57,10 @@ def copy_missing(
 
     with ThreadPoolExecutor(WRITERS) as pool:
         for page in client.get_paginator("scan").paginate(TableName=source, ConsistentRead=True):
-            if not all("expires" in item for item in page["Items"]):
-                raise foreign
-            items = [item for item in page["Items"] if int(item["expires"]["N"]) > time.time()]
+            try:
+                items = [item for item in page["Items"] if int(item["expires"]["N"]) > time.time()]
+            except (KeyError, ValueError):
+                raise foreign from None
             reads += len(page["Items"])
             copies += sum(pool.map(copy, items))
             report(reads, copies)

@@ -50,10 +50,12 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     read_stages()  # raises if samconfig.toml is not valid TOML, because its names could not be changed
     _check_stages(stages(SAMCONFIG.read_text("utf-8"), name), name)
     changes = ((SAMCONFIG, stages), (README, introduction), (PYPROJECT, project), (UV_LOCK, lock))
+    texts = {path: path.read_text("utf-8") for path, _ in changes if path.exists()}
+    if not {README, PYPROJECT} <= texts.keys():
+        raise ConfigurationError(f"{README} or {PYPROJECT} is missing: restore it with git checkout")
     for path, change in changes:
-        if path == UV_LOCK and not path.exists():
+        if (text := texts.get(path)) is None:
             continue
-        text = path.read_text("utf-8")
         new_text = change(text, name)
         path.write_text(new_text, "utf-8")
         print(f"{path}: {'changed' if new_text != text else 'already has that name'}")

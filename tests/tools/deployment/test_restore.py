@@ -3,6 +3,7 @@
 import asyncio
 import uuid
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -19,15 +20,25 @@ from tools import template
 from tools.deployment import restore
 
 
-def test_another_applications_table_is_refused(settings: Settings) -> None:
+@pytest.mark.parametrize("fields", [{}, {"expires": {"S": "soon"}}, {"expires": {"N": "1.5"}}])
+def test_another_applications_table_is_refused(settings: Settings, fields: dict[str, Any]) -> None:
     client = clients.dynamodb(settings)
     source, target = f"orders-{uuid.uuid4().hex[:8]}", f"restore-{uuid.uuid4().hex[:8]}"
     for name in (source, target):
         template.create_table(client, name, template.properties(ROOT / "template.yaml"))
-    for number, fields in (("1", {"expires": {"N": "9999999999"}}), ("2", {})):
-        client.put_item(TableName=source, Item={"pk": {"S": "order"}, "sk": {"S": number}, **fields})
+    for number, expiry in (("1", {"expires": {"N": "9999999999"}}), ("2", fields)):
+        item: dict[str, Any] = {"pk": {"S": "order"}, "sk": {"S": number}, **expiry}
+        client.put_item(TableName=source, Item=item)
     with pytest.raises(ConfigurationError, match=f"table {source} is not a table of this kit"):
         restore.copy_missing(client, source, target, lambda *_: None)
+
+
+def test_the_stacks_own_table_may_be_named_by_its_arn(settings: Settings) -> None:
+    client = clients.dynamodb(settings)
+    arn = client.describe_table(TableName=settings.table)["Table"]["TableArn"]
+    for source in (settings.table, arn):
+        with pytest.raises(ConfigurationError, match="is the stack's own table"):
+            restore.copy_missing(client, source, settings.table, lambda *_: None)
 
 
 def test_a_lost_task_comes_back(kit: Kit, settings: Settings, namespace: Namespace) -> None:

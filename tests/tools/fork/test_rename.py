@@ -55,6 +55,14 @@ def test_a_fork_without_a_lock_file_is_renamed(fork: Path) -> None:
     assert not (fork / "uv.lock").exists()
 
 
+def test_a_fork_without_a_readme_is_not_half_renamed(fork: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (fork / "README.md").unlink()
+    samconfig = (fork / "samconfig.toml").read_text()
+    assert rename.main({"NAME": "acme-agents"}) == 1
+    assert "README.md or pyproject.toml is missing" in capsys.readouterr().err
+    assert (fork / "samconfig.toml").read_text() == samconfig
+
+
 def test_a_second_time_the_owners_words_stay(fork: Path) -> None:
     rename.main({"NAME": "acme-agents"})
     path = fork / "README.md"
