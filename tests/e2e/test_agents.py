@@ -130,10 +130,10 @@ def reason_in_log(stack: EmulatedStack, agent: str) -> str:
         return errors[-1]["message"]
     places = re.findall(r'File "[^"]*/(agents/[^"]+)", line (\d+)', trace)
     place = "".join(f"functions/{path}:{line}: " for path, line in places[-1:])
-    # The first line after the frames: more lines belong to its text. A group's exceptions are indented more.
-    _, *blocks = re.split(r"^(?:|  \+ Exception Group )Traceback .*$", trace, flags=re.MULTILINE)
-    line = re.search(r"^(?:  \| )?(\w[\w.]*(?:: .*)?)$", blocks[-1] if blocks else "", re.MULTILINE)
-    exception = line[1] if line else errors[-1]["message"]
+    # The first line after the last frame and its code: more lines are of its text, or a group's members.
+    _, _, end = trace.rpartition('  File "')
+    line = re.search(r"^\w[\w.]*(?:: .*)?$", end, re.MULTILINE)
+    exception = line[0] if line else errors[-1]["message"]
     kind = getattr(builtins, exception.partition(":")[0], OSError)
     is_own_mistake = not (isinstance(kind, type) and issubclass(kind, OSError))
     return place + exception + ("" if is_own_mistake else f" ({LIMITS})")
