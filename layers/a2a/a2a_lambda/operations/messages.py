@@ -180,8 +180,8 @@ class Messages:
             # After the head's write, which decides whether this request counts.
             await store_push_config(self.store, call, request, turn_start)
         finally:
-            # Of a Repeat, too: the first try may have failed before it could dispatch the turn.
-            if may_lack_dispatch(turn_start.head):
+            # A Claim runs here. Of a Repeat, the first try may have failed before it could dispatch the turn.
+            if not isinstance(turn_start, Claim) and may_lack_dispatch(turn_start.head):
                 await self._dispatcher.try_dispatch(turn_start.head)
         return turn_start
 
