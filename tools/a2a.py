@@ -40,7 +40,7 @@ PUBLIC_VARIABLES = frozenset(("AGENT", "AGENTS", "OWNER", "PORT", "STACK", "STAG
 """Variables whose values may be printed. Others may hold a key, or a URL with a password."""
 
 SCOPES = frozenset(("AGENT", "AGENTS", "CONTEXT", "DAYS", "OWNER", "STACK", "TASK"))
-"""Variables without which a command is for more than it would be with them."""
+"""Variables that narrow what a command is for. An empty one would widen it."""
 
 ANYWHERE = re.compile("AWS_.*|UV_.*|CI|MAKEFLAGS|PYTHON|UV")
 """Variables in a call of make that no command names: of make itself, of uv, of AWS's tools."""

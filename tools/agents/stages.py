@@ -89,7 +89,7 @@ def faults_of_tables() -> Iterator[str]:
     environments = _environments_in(read_text(SAMCONFIG)) if SAMCONFIG.exists() else {}
     stages = read_stages()
     if environments and not isinstance(environments.get("version"), float):
-        yield f"{SAMCONFIG}: write version = 0.1 as its first line, without which sam cannot read it"
+        yield f"{SAMCONFIG}: write version = 0.1, without quotes, above its first table"
     for name, environment in environments.items():
         commands = environment if isinstance(environment, dict) else {}
         for command in commands:
@@ -104,11 +104,11 @@ def faults_of_tables() -> Iterator[str]:
                 yield f"{SAMCONFIG}: [{name}.deploy] has {key}: move it under [{name}.deploy.parameters]"
         parameters, misspelled_keys = _table(commands, "deploy", "parameters"), dict[str, str]()
         for command in ("global", "deploy"):
-            for key in _table(commands, command, "parameters"):
+            for key, value in _table(commands, command, "parameters").items():
                 option = closest(key.removeprefix("no_"), SAM_DEPLOY_KEYS, TYPO_RATIO)
                 if option and key not in SAM_DEPLOY_KEYS:
                     misspelled_keys[key] = option
-                    right_line = f"{option} = false" if key.startswith("no_") else option
+                    right_line = f"{option} = {str(not value).lower()}" if key.startswith("no_") else option
                     yield f"{SAMCONFIG}: [{name}.{command}.parameters]: write {right_line} instead of {key}"
         if parameters and name not in ("default", *stages) and "stack_name" not in misspelled_keys.values():
             yield _advice_on_name(name, stages)

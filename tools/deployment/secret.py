@@ -89,14 +89,19 @@ class EnvironmentFile:
         ENVIRONMENT_FILE.chmod(0o600)
         variable = variable_of(self._kind, name)
         bindings = list(parse_stream(io.StringIO(ENVIRONMENT_FILE.read_text("utf-8-sig"))))
-        # As set_key will write it. A quote that is never closed may take in the value, up to its own quote.
-        line = f"{variable}='a value'\n"
+        # As set_key will write it. A quote that is never closed may take in the value, up to a quote in it.
+        quoted_value = value.replace("'", "\\'")
+        line = f"{variable}='{quoted_value}'\n"
         lines = [line if each.key == variable else each.original.string for each in bindings]
         text = "".join(lines) if line in lines else f"{''.join(lines)}\n{line}"
-        if all(each.error or each.key != variable for each in parse_stream(io.StringIO(text))):
-            quote = next(each.original for each in bindings if each.error and "'" in each.original.string)
-            text = quote.string  # it begins with the blank lines above
-            number = quote.line + text[: len(text) - len(text.lstrip())].count("\n")
+        new_bindings = parse_stream(io.StringIO(text))
+        is_lost = all(each.error or (each.key, each.value) != (variable, value) for each in new_bindings)
+        open_quotes = [
+            each.original for each in bindings if each.error and re.search("['\"]", each.original.string)
+        ]
+        if is_lost and open_quotes:
+            text = open_quotes[0].string  # it begins with the blank lines above
+            number = open_quotes[0].line + text[: len(text) - len(text.lstrip())].count("\n")
             raise ConfigurationError(
                 f"{self.place}:{number}: a quote is never closed: close it, or begin the line with #"
             )

@@ -46,7 +46,8 @@ PREDECESSOR_CHARACTERS = 12
 
 
 class Versions:
-    """Versions of one function. invoker: client that calls it, once; None = the other one."""
+    """Versions of one function. invoker: a client that does not retry, for calls of the
+    function; None = `client`."""
 
     def __init__(self, client: Any, function: str, invoker: Any = None) -> None:
         self._client = client
@@ -227,7 +228,8 @@ def choose_release(
         earlier_versions = versions_before(histories[lead], live_versions[lead])
         earlier_releases = [histories[lead][version] for version in earlier_versions]
         candidates = [digest for digest in earlier_releases if digest in common_releases]
-    if release and not candidates and [each for each in live_releases if each.startswith(release)]:
+    is_live = len(live_releases) == 1 and next(iter(live_releases)).startswith(release)
+    if release and not candidates and is_live:
         raise ConfigurationError(f"release {release} is live already")
     if not candidates:
         problem = (

@@ -209,7 +209,10 @@ class Erasure:
 
     def _delete(self, rows: Sequence[Item]) -> None:
         for item in rows:
+            self.counts.conversations += item["sk"]["S"] == "context"
             if item["sk"]["S"] == "head":
+                self.counts.tasks += 1
+                self.counts.running += bool(item["holder"]["S"]) and float(item["lease"]["N"]) > time.time()
                 # While the head is there: without it, no one would find the execution again. It may have been
                 # started since the page was read.
                 namespace, _ = items.namespace_and_id_of(item)
@@ -218,20 +221,14 @@ class Erasure:
                     execution = items.to_head(namespace, latest_item).execution if latest_item else None
                     if execution is not None and execution.arn:
                         self._executions.stop(execution.arn)
-        for start in range(0, len(rows), MAX_ITEM_DELETIONS):
-            batch = rows[start : start + MAX_ITEM_DELETIONS]
-            requests = [{"DeleteRequest": {"Key": {"pk": item["pk"], "sk": item["sk"]}}} for item in batch]
-            request: Any = {self._table: requests}
+        requests = [{"DeleteRequest": {"Key": {"pk": item["pk"], "sk": item["sk"]}}} for item in rows]
+        for start in range(0, len(requests), MAX_ITEM_DELETIONS):
+            request: Any = {self._table: requests[start : start + MAX_ITEM_DELETIONS]}
             while request:
                 request = self._dynamodb.batch_write_item(RequestItems=request)["UnprocessedItems"]
                 if request:
                     time.sleep(RETRY_SECONDS)
-            heads = [item for item in batch if item["sk"]["S"] == "head"]
-            held_heads = [item for item in heads if item["holder"]["S"]]
-            self.counts.items += len(batch)
-            self.counts.conversations += sum(item["sk"]["S"] == "context" for item in batch)
-            self.counts.tasks += len(heads)
-            self.counts.running += sum(float(item["lease"]["N"]) > time.time() for item in held_heads)
+        self.counts.items += len(rows)
 
     def _delete_files_of(self, namespace: Namespace, rows: Iterable[Item]) -> None:
         """Delete the files that clients have sent, and that these items name."""

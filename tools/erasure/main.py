@@ -69,23 +69,15 @@ def run(
     # Without its head, nothing says of which conversation a task was whose run has written more since then.
     for agent, task_id in state["tasks"]:
         erasure.erase_task(Namespace(selection.owner, agent), task_id)
-    cursor, reads = state["cursor"], state["reads"] if state["cursor"] else 0
-
-    def save() -> None:
+    reads = state["reads"]
+    for count, cursor in erasure.erase_pages(selection, state["cursor"]):
+        reads += count
+        report(reads, total)
         counts, tasks = asdict(erasure.counts), erasure.running_tasks
         _write_state(path, {"cursor": cursor, "reads": reads, "counts": counts, "tasks": tasks})
-
-    try:
-        for count, next_cursor in erasure.erase_pages(selection, cursor):
-            cursor, reads = next_cursor, reads + count
-            report(reads, total)
-            save()
-        if not selection.context:
-            erasure.erase_files(selection)
-    except BaseException:
-        save()  # also what was erased since the last page, which the next try does not find
-        raise
-    if selection.context and erasure.running_tasks:
+    if not selection.context:
+        erasure.erase_files(selection)
+    elif erasure.running_tasks:
         _write_state(path, {**FIRST_STATE, "tasks": erasure.running_tasks})
         return
     path.unlink(missing_ok=True)
@@ -102,7 +94,7 @@ def _read_state(path: Path) -> Mapping[str, Any]:
     try:
         is_recent = time.time() - path.stat().st_mtime <= CURSOR_SECONDS
         state: dict[str, Any] = {name: json.loads(path.read_text())[name] for name in FIRST_STATE}
-        return state if is_recent else FIRST_STATE
+        return state if is_recent and (state["cursor"] or state["tasks"]) else FIRST_STATE
     except (OSError, ValueError, TypeError, KeyError):
         return FIRST_STATE
 

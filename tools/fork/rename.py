@@ -52,7 +52,8 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     changes = ((SAMCONFIG, stages), (README, introduction), (PYPROJECT, project), (UV_LOCK, lock))
     texts = {path: path.read_text("utf-8") for path, _ in changes if path.exists()}
     if not {README, PYPROJECT} <= texts.keys():
-        raise ConfigurationError(f"{README} or {PYPROJECT} is missing: restore it with git checkout")
+        missing = next(path for path in (README, PYPROJECT) if path not in texts)
+        raise ConfigurationError(f"{missing} is missing: git checkout HEAD -- {missing}")
     for path, change in changes:
         if (text := texts.get(path)) is None:
             continue

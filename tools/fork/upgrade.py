@@ -16,10 +16,11 @@ import sys
 import tempfile
 from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from a2a_lambda.errors import ConfigurationError
 from tools.agents.stages import deploy_command
+from tools.checks import lab
 from tools.command import reports_errors
 from tools.fork.owned import LOCKS, TEMPLATE, TEMPLATE_PART, is_own
 
@@ -178,10 +179,11 @@ def settle(base: str, head: str, commit: str) -> None:
     _take(commit, {path for path in kits if any(fnmatchcase(path, lock) for lock in LOCKS)})
     # A file of the fork that the kit has never had.
     _take(head, forks - bases - kits - _renamed_paths(base, head, kits))
-    # A fork may delete a folder of the kit's, such as the laboratory, and does not get it back. One that is
-    # older than the folder gets it.
-    deleted_folders = _folders_of(bases) - _folders_of(forks)
-    _remove({path for path in kits if not is_own(path) and deleted_folders & _folders_of({path})})
+    # A fork may delete the laboratory, and does not get it back. One that is older than it gets it.
+    laboratory = f"{lab.FOLDER}/"
+    is_in_base, is_in_fork = (any(path.startswith(laboratory) for path in paths) for paths in (bases, forks))
+    if is_in_base and not is_in_fork:
+        _remove({path for path in kits if path.startswith(laboratory)})
 
 
 def _keep_own_part(base: str, head: str, commit: str) -> None:
@@ -240,11 +242,6 @@ def _remove(paths: Collection[str]) -> None:
 
 def _files(commit: str) -> set[str]:
     return _paths("ls-tree", "-r", "--name-only", commit)
-
-
-def _folders_of(paths: Collection[str]) -> set[str]:
-    """The folders that hold files, at any depth; without the project's own."""
-    return {folder.as_posix() for path in paths for folder in PurePosixPath(path).parents if folder.name}
 
 
 def _renamed_paths(base: str, commit: str, others: Collection[str]) -> set[str]:

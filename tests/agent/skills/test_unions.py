@@ -110,6 +110,14 @@ class Jump(BaseModel):
     next: "Step | Jump | None"
 
 
+class Cup(BaseModel):
+    left: "list[Cup | Can]" = Field(alias="c")
+
+
+class Can(BaseModel):
+    right: "list[Cup | Can]" = Field(alias="c")
+
+
 Nested = TypeAliasType("Nested", "int | list[Nested] | tuple[Nested, ...]")
 
 Lists = TypeAliasType("Lists", "int | list[Lists] | set[Lists]")
@@ -127,6 +135,7 @@ Lists = TypeAliasType("Lists", "int | list[Lists] | set[Lists]")
         (Nested, "a parameter.s type contains itself in two ways"),
         (Not, 'Either and Not and Word .* Annotated.Either . Not . Word, Field.*="kind"'),
         (Plus, 'Minus and Plus contain .* write Annotated.*discriminator="kind_"'),
+        (Cup, "Can and Cup contain each other, .* each its own text"),
         (Up, ".* merge the two into one, such as list.A . B. for list.A. . list.B."),
         (Step, "Jump and Step contain each other, .* each its own text"),
     ],
@@ -193,6 +202,23 @@ class Closed(BaseModel):
     child: "Open | None" = None
 
 
+class Pan(BaseModel):
+    left: "list[Pan | Pot]" = Field(alias="as")
+
+
+class Pot(BaseModel):
+    left: "list[Pan | Pot]" = Field(alias="bs")
+
+
+class Vector:
+    def __init__(self, numbers: list[float]) -> None: ...
+
+
+class Node(BaseModel, arbitrary_types_allowed=True):
+    vector: Annotated[Vector, BeforeValidator(Vector, json_schema_input_type=list[float])]
+    children: "list[Node]" = []
+
+
 class Root(RootModel["Root | int"]): ...
 
 
@@ -213,7 +239,23 @@ Values = TypeAliasType("Values", "int | list[Values] | dict[str, Values]")
 
 @pytest.mark.parametrize(
     "hint",
-    [Tree, Odd, Any_, Any_ | All, Fork, Open, Root, Add, Pair, Values, list[Values], And.__mro__[1], Any],
+    [
+        Tree,
+        Odd,
+        Any_,
+        Any_ | All,
+        Fork,
+        Open,
+        Pan,
+        Node,
+        Root,
+        Add,
+        Pair,
+        Values,
+        list[Values],
+        And.__mro__[1],
+        Any,
+    ],
 )
 def test_other_types_that_contain_themselves_are_accepted(hint: Any) -> None:
     """JSON tells their choices apart, or a value for several of them has each level several times itself."""

@@ -69,7 +69,7 @@ def test_each_stage_with_a_fault_is_named(tmp_path: Path, monkeypatch: pytest.Mo
     assert tables == [
         f"{dear} write resolve_s3 = true, so that sam has a bucket for the code",
         f'{dear} write capabilities = "CAPABILITY_IAM CAPABILITY_AUTO_EXPAND"',
-        "samconfig.toml: write version = 0.1 as its first line, without which sam cannot read it",
+        "samconfig.toml: write version = 0.1, without quotes, above its first table",
         "samconfig.toml: [heavy.deploy.paramters]: write [heavy.deploy.parameters]",
         "samconfig.toml: [light.deploi]: write [light.deploy.parameters]",
         "samconfig.toml: [flat.deploy] has stack_name: move it under [flat.deploy.parameters]",

@@ -143,6 +143,14 @@ def test_other_lines_of_the_file_are_kept(line: str) -> None:
     assert ENVIRONMENT_FILE.read_text().startswith(f"{line}\n")
 
 
+def test_a_quote_in_the_value_may_close_an_open_one(capsys: pytest.CaptureFixture[str]) -> None:
+    ENVIRONMENT_FILE.write_text('OTHER="open\n')
+    assert run("secret", 'q"uo', NAME="openai") == 1
+    assert capsys.readouterr().err.startswith("error: .env:1: a quote is never closed")
+    assert run("secret", "plain", NAME="openai") == 0
+    assert local().secret("openai") == "plain"
+
+
 def test_a_name_that_no_agent_reads_is_noticed(capsys: pytest.CaptureFixture[str]) -> None:
     code = Path("functions/agents/hello/agent.py")
     code.parent.mkdir(parents=True)

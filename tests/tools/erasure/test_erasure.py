@@ -197,28 +197,6 @@ def test_an_erasure_continues_where_it_stopped(alice: Owner, bob: Owner, setting
     assert not cursor_of(alice, settings).exists()
 
 
-@pytest.mark.parametrize("name", ["scan", "batch_write_item", "files"])
-def test_what_was_erased_before_an_interruption_counts(
-    alice: Owner, settings: Settings, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    """The last line may be kept as a proof."""
-
-    def interrupt_files(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    for _ in range(4):
-        alice.talk()
-    rows = len(alice.rows())
-    with monkeypatch.context() as patch:
-        if name == "files":
-            patch.setattr(Erasure, "erase_files", interrupt_files)
-        with pytest.raises(KeyboardInterrupt):
-            run(erasure_on(Interrupted(settings, name, 2), settings), Selection(alice.name))
-    counts = run(erasure_on(Interrupted(settings, "", 0), settings), Selection(alice.name))
-    assert (counts.tasks, counts.items) == (4, rows)
-    assert not alice.rows()
-
-
 @pytest.mark.parametrize("change", ["selection", "age", "damage"])
 def test_another_erasure_begins_at_the_beginning(alice: Owner, settings: Settings, change: str) -> None:
     interrupt(alice, settings)

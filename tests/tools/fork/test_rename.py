@@ -59,7 +59,7 @@ def test_a_fork_without_a_readme_is_not_half_renamed(fork: Path, capsys: pytest.
     (fork / "README.md").unlink()
     samconfig = (fork / "samconfig.toml").read_text()
     assert rename.main({"NAME": "acme-agents"}) == 1
-    assert "README.md or pyproject.toml is missing" in capsys.readouterr().err
+    assert "README.md is missing: git checkout HEAD -- README.md" in capsys.readouterr().err
     assert (fork / "samconfig.toml").read_text() == samconfig
 
 

@@ -189,21 +189,20 @@ def test_a_conflict_in_the_kits_files_is_left_to_the_fork(fork: Repository, upst
     assert "kit.py" in fork.run("make", "upgrade", fails=True), "it begins again"
 
 
-@pytest.mark.parametrize("name", ["lab", "docs/xx"])
-def test_a_folder_that_the_fork_has_deleted_does_not_come_back(
-    fork: Repository, upstream: Repository, name: str
+def test_a_laboratory_that_the_fork_has_deleted_does_not_come_back(
+    fork: Repository, upstream: Repository
 ) -> None:
-    (upstream.folder / name / "deep").mkdir(parents=True, exist_ok=True)
-    (upstream.folder / name / "old.py").write_text("old = 1\n")
-    upstream.commit("a folder")
+    (upstream.folder / "lab").mkdir(exist_ok=True)
+    (upstream.folder / "lab" / "old.py").write_text("old = 1\n")
+    upstream.commit("a laboratory")
     fork.run("make", "upgrade", f"UPSTREAM={upstream.folder}", "TO=main")
-    fork.run("git", "rm", "-rq", name)
-    fork.commit("no folder")
-    (upstream.folder / name / "old.py").write_text("old = 2\n")
-    (upstream.folder / name / "deep" / "new.py").write_text("new = 1\n")
-    upstream.commit("more of it")
+    fork.run("git", "rm", "-rq", "lab")
+    fork.commit("no laboratory")
+    (upstream.folder / "lab" / "old.py").write_text("old = 2\n")
+    (upstream.folder / "lab" / "new.py").write_text("new = 1\n")
+    upstream.commit("another experiment")
     assert "merged" in fork.run("make", "upgrade", "TO=main")
-    assert not fork.run("git", "ls-files", name)
+    assert not fork.run("git", "ls-files", "lab")
 
 
 def test_a_fork_that_is_older_than_the_laboratory_gets_it(fork: Repository, upstream: Repository) -> None:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, Field, PydanticUserError, TypeAdapter, create_model
+from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema, to_jsonable_python
 from typing_extensions import is_typeddict
@@ -43,7 +44,11 @@ def make_input_schema(skill_id: str, parameters: Sequence[Parameter], location: 
             " the files of a message are in turn.files",
         ) from (None if isinstance(error, PydanticUserError) else error)
     if "$defs" in schema:
-        check_unions(model.model_json_schema(by_alias=False, schema_generator=ReadingSchema), location)
+        with warnings.catch_warnings():  # which were given for the first schema
+            warnings.simplefilter("ignore")
+            reading_schema = model.model_json_schema(schema_generator=ReadingSchema)
+            named_schema = model.model_json_schema(by_alias=False, schema_generator=ReadingSchema)
+        check_unions(reading_schema, named_schema.get("$defs", {}), location)
     return schema
 
 
@@ -151,11 +156,17 @@ class ReadingSchema(GenerateJsonSchema):
         return self.generate_inner(schema["schema"])
 
     def function_before_schema(self, schema: core_schema.BeforeValidatorFunctionSchema) -> JsonSchemaValue:
-        inner = self.generate_inner(schema["schema"])
+        try:
+            inner = self.generate_inner(schema["schema"])
+        except PydanticInvalidForJsonSchema:  # the author has given another schema
+            return {}
         return {} if "anyOf" in inner else inner
 
     def function_wrap_schema(self, schema: core_schema.WrapValidatorFunctionSchema) -> JsonSchemaValue:
-        inner = self.generate_inner(schema["schema"])
+        try:
+            inner = self.generate_inner(schema["schema"])
+        except PydanticInvalidForJsonSchema:
+            return {}
         return {} if "anyOf" in inner else inner
 
     def function_plain_schema(self, schema: core_schema.PlainValidatorFunctionSchema) -> JsonSchemaValue:

@@ -11,7 +11,7 @@ Schema = Mapping[str, Any]
 Pair = tuple[Schema, Schema]
 
 
-def check_unions(schema: Schema, location: str) -> None:
+def check_unions(schema: Schema, named_definitions: Schema, location: str) -> None:
     """Raises ConfigurationError if pydantic would choose between two types again at each level of a value, as
     in a union of And and Or whose fields may be And or Or.
 
@@ -19,8 +19,8 @@ def check_unions(schema: Schema, location: str) -> None:
     doubles the time: 40 levels would take days. A discriminator makes it read only one.
     Source: https://docs.pydantic.dev/latest/concepts/unions/
 
-    schema: JSON Schema of a skill's parameters, as ReadingSchema makes it. location: where the skill is, as
-    the error names it.
+    schema: JSON Schema of a skill's parameters, as ReadingSchema makes it. named_definitions: its $defs with
+    the names of fields instead of their aliases. location: where the skill is, as the error names it.
     """
     definitions = schema.get("$defs", {})
     starts = (_pairs_of(definition, definition, definitions) for definition in definitions.values())
@@ -34,12 +34,12 @@ def check_unions(schema: Schema, location: str) -> None:
             " each level of a value doubles the time to read it: merge the two into one, such as list[A | B]"
             " for list[A] | list[B], or list[A] for list[A] | set[A]"
         )
-    # The other classes that stand beside the two in a union.
+    # The other classes of the union that has both.
     for union in _unions_in(schema):
         choices = [option["$ref"].rpartition("/")[2] for option in union if "$ref" in option]
         if {*names} <= {*choices}:
             names += [name for name in choices if name not in names and "properties" in definitions[name]]
-    fields = [definitions[name].get("properties", {}) for name in names]
+    fields = [named_definitions.get(name, {}).get("properties", {}) for name in names]
     tag = ""
     for key in fields[0]:
         options = [each.get(key, {}) for each in fields]
@@ -106,17 +106,18 @@ def _members_of(schema: Schema) -> Iterator[tuple[str | int | None, Schema]]:
 
 
 def _pairs_of(
-    one: Schema, other: Schema, definitions: Schema, seen: frozenset[tuple[int, int]] = frozenset()
+    one: Schema, other: Schema, definitions: Schema, seen: set[tuple[int, int]] | None = None
 ) -> Iterator[Pair]:
     """The objects and lists as which one value may be read by two schemas. A discriminator (oneOf) chooses
-    the same one in both. seen: the schemas that have led here, because a type may be a union with itself."""
+    the same one in both. seen: pairs that were looked at, because unions may contain each other."""
+    seen = set() if seen is None else seen
     while "$ref" in one:
         one = definitions[one["$ref"].rpartition("/")[2]]
     while "$ref" in other:
         other = definitions[other["$ref"].rpartition("/")[2]]
     if (id(one), id(other)) in seen:
         return
-    seen |= {(id(one), id(other))}
+    seen.add((id(one), id(other)))
     if one is other and "oneOf" in one:
         for choice in one["oneOf"]:
             yield from _pairs_of(choice, choice, definitions, seen)
