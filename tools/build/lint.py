@@ -117,9 +117,10 @@ def translate(
     for name, resource in resources.items():
         properties = resource.setdefault("Properties", {}) if isinstance(resource, dict) else None
         if not isinstance(properties, dict):
+            problem = "it has no Properties" if isinstance(resource, dict) else "it has no Type"
             raise ConfigurationError(
-                f"{TEMPLATE.name}: the resource {name} has no fields: write Type, and under Properties its"
-                " properties, each on a line of its own, two spaces further to the right"
+                f"{TEMPLATE.name}: the resource {name}: {problem}: write it below, two spaces further to the"
+                " right"
             )
         if "ContentUri" in properties:
             properties["ContentUri"] = code

@@ -32,8 +32,8 @@ def parameters_of(card: Mapping[str, Json], skill: str) -> Collection[str] | Non
         for entry in entries:
             if entry.get("id") == skill and "inputSchema" in entry:
                 return list(object_in(object_in(entry, "inputSchema"), "properties"))
-        is_kits = extension.get("uri") == INTENT_EXTENSION and "skills" in params
-        if is_kits and all("inputSchema" in entry for entry in entries):
+        is_of_kit = extension.get("uri") == INTENT_EXTENSION and "skills" in params
+        if is_of_kit and all("inputSchema" in entry for entry in entries):
             return []
     return None
 

@@ -53,16 +53,16 @@ def test_a_dependency_on_what_a_condition_removes_is_a_fault() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "fault"),
     [
-        ("    Type: AWS::SQS::Queue\n    Condition: HasWebAcl\n", "", "the resource WebAcl has no fields"),
+        ("    Type: AWS::SQS::Queue\n    Condition: HasWebAcl\n", "", "the resource WebAcl: it has no Type"),
         (
             "WebAcl:\n    Type: AWS::SQS::Queue\n    Condition: HasWebAcl\n",
             "WebAcl: AWS::SQS::Queue\n",
-            "WebAcl has no",
+            "WebAcl: it has no Type",
         ),
         (
             "    Properties: { StageName: live }",
             "    Properties:\n    StageName: live",
-            "resource Api has no fields",
+            "resource Api: it has no Properties",
         ),
         ("Globals:", "Globbals:", "needs its lines Globals, Function and Resources"),
         (TEMPLATE, "", "needs its lines Globals, Function and Resources"),

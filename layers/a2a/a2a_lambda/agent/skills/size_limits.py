@@ -26,7 +26,6 @@ HARMLESS = frozenset(("str", "bytes", "literal", "enum", "bool", "none"))
 VALIDATORS = frozenset(("function-before", "function-wrap", "function-plain"))
 """Schemas of functions that get a value before pydantic reads it."""
 
-
 NOT_READ = frozenset(("serialization", "metadata", "default", "expected"))
 """What a schema has besides the schemas by which values are read."""
 
@@ -108,8 +107,8 @@ def has_json_texts(schema: Any) -> bool:
             # validators: BeforeValidator(Model.model_validate_json).
             function = part["function"]["function"]
             module = getattr(function, "__module__", None) or ""
-            is_pydantics = module.partition(".")[0] == "pydantic"
-            if not is_pydantics or getattr(function, "__name__", "").endswith("_json"):
+            is_of_pydantic = module.partition(".")[0] == "pydantic"
+            if not is_of_pydantic or getattr(function, "__name__", "").endswith("_json"):
                 return True
     return False
 
